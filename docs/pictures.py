@@ -15,14 +15,14 @@ from fairseq_posattn.cli import show
 from fairseq_posattn.io.command_line import run
 
 DOCS = Path(__file__).resolve().parent
-COMMAND = re.compile(r"^`posattn-show (.+)`:\n\n!\[.+\]\((pictures/\w+\.png)\)$", re.MULTILINE)
+COMMAND = re.compile(r"^`posattn show (.+)`:\n\n!\[.+\]\((pictures/\w+\.png)\)$", re.MULTILINE)
 
 
 def main() -> None:
     text = (DOCS / "mechanisms.md").read_text(encoding="utf-8")
     for command, picture in COMMAND.findall(text):
         arguments = [*shlex.split(command), "--out", str(DOCS / picture)]
-        with mock.patch.object(sys, "argv", ["posattn-show", *arguments]):
+        with mock.patch.object(sys, "argv", ["posattn show", *arguments]):
             show.main()
 
 

@@ -19,13 +19,14 @@ PAGE = Path(__file__).with_suffix(".md")
 BEGIN = """\
 # The stages of a mechanism
 
-A mechanism derives from one or several stages. They act in the order of this page, and within a \
-stage as the specification lists them; biases and changes of scores count as one stage. \
-[your_own.md](your_own.md#shapes) explains shapes and `ctx`. Everywhere q is B H Q D, and k and v \
-are B H K D, of the mechanism's heads (in `KeyExpansion` of all heads). With \
-`@attention.register` above it, an example can be named in a specification.
+A mechanism derives from one or several stages. A layer computes the stages in the order of this \
+page. Within a stage, mechanisms act in the order of the specification; `ScoreBias`, `KeyBias` and \
+`ScoreChange` count as one stage. \
+[your_own.md](your_own.md#shapes) explains shapes and `ctx`. The shapes are B H Q D for q and \
+B H K D for k and v, where H are the mechanism's heads (in `KeyExpansion`: all heads). To use an \
+example in a specification, put `@attention.register` above it.
 
-`python docs/stages.py` makes this page from the docstrings.
+`python docs/stages.py` generates this page from the docstrings.
 
 ```python
 import torch

@@ -1,8 +1,8 @@
-"""This package adds position information and attention mechanisms to fairseq's translation models.
+"""Add position information and attention mechanisms to fairseq's translation models.
 
 `fairseq-train --user-dir fairseq_posattn` imports this package and registers its tasks and models.
-The packages `core` (torch) and `trees` (numpy) work without fairseq, so nothing is registered
-unless fairseq was imported already.
+The packages `core` (torch) and `trees` (numpy) also work without fairseq, so this import registers
+nothing unless fairseq has been imported before.
 """
 
 import sys

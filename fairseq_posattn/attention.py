@@ -1,3 +1,3 @@
-"""This is the attention core under a short name; docs/plain_pytorch.md shows how to use it."""
+"""The attention layers and mechanisms; docs/python.md shows how to use them."""
 
 from fairseq_posattn.core.attention import *  # noqa: F403

@@ -1,6 +1,6 @@
-"""Register all tasks, models, criteria and optimisers with fairseq when this module is imported.
+"""Importing this module registers all tasks, models, criteria and optimisers with fairseq.
 
-It also installs the patches of fairseq, which `glue.patches.table` lists.
+It also applies the patches to fairseq that `glue.patches.table` lists.
 """
 
 from fairseq_posattn.glue.criterions import (  # noqa: F401

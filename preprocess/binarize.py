@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run posattn-binarize from a checkout."""
+"""Run posattn binarize from a checkout."""
 
 from fairseq_posattn.cli.binarize import command
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run posattn-extract from a checkout."""
+"""Run posattn extract from a checkout."""
 
 from fairseq_posattn.cli.extract import command
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run posattn-parse from a checkout."""
+"""Run posattn parse from a checkout."""
 
 from fairseq_posattn.cli.parse import command
 

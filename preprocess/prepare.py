@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run posattn-prepare from a checkout."""
+"""Run posattn prepare from a checkout."""
 
 from fairseq_posattn.cli.prepare import command
 

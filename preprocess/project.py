@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run posattn-project from a checkout."""
+"""Run posattn project from a checkout."""
 
 from fairseq_posattn.cli.project import command
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run posattn-segment from a checkout."""
+"""Run posattn segment from a checkout."""
 
 from fairseq_posattn.cli.segment import command
 

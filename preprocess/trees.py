@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run posattn-trees from a checkout."""
+"""Run posattn trees from a checkout."""
 
 from fairseq_posattn.cli.trees import command
 

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# The recipes and the tests share these functions. Source this file under `set -euo pipefail`:
+# Functions that recipes and tests share. Source this file under `set -euo pipefail`:
 #
 #   . recipes/common.sh
 #   set_up [EXTRA ...]     # such as `set_up` or `set_up test`
 #
-# After set_up, `python` has fairseq, this package and the extras. Without an active environment, set_up makes
-# the checkout's .venv, with the exact versions of constraints.txt. An active environment (VIRTUAL_ENV, or one
-# of conda other than base) gets only the requirements of pyproject.toml that it lacks. A stamp inside the environment
-# makes the next call return at once. PYTHON names the Python that makes .venv.
+# set_up provides a `python` with fairseq, this package and the extras. Without an active environment, it creates
+# .venv in the checkout, with the exact versions of constraints.txt. In an active environment (VIRTUAL_ENV, or a
+# conda environment other than base), it installs only the missing requirements of pyproject.toml. A stamp in the
+# environment makes later calls return at once. PYTHON names the Python with which .venv is created.
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
@@ -37,22 +37,22 @@ choose_environment() {
     if [[ $environment -ef $checkout/.venv || $environment == "$checkout/.venv" ]]; then
         own=yes
     elif [[ ! -x $environment/bin/python ]]; then
-        give_up "the active environment $environment has no bin/python: deactivate it (unset VIRTUAL_ENV)"
+        give_up "the active environment $environment has no bin/python; deactivate it (unset VIRTUAL_ENV)"
     fi
 }
 
-# An environment keeps the Python that it was made with, so another PYTHON is refused.
+# The Python of an existing environment cannot be changed, so a different PYTHON is refused.
 check_chosen_python() {
     local wanted there remedy='deactivate this environment'
     [[ -n ${PYTHON:-} && -x $environment/bin/python && ! -e $environment/.begun ]] || return 0
     wanted=$(python_version "$PYTHON") || return 0 # find_python explains it, if it is needed
     there=$(python_version "$environment/bin/python") || return 0
-    [[ -z $own ]] || remedy="delete $environment, which is then made anew"
+    [[ -z $own ]] || remedy="delete $environment, so that it is created again"
     [[ $wanted == "$there" ]] ||
-        give_up "PYTHON=$PYTHON is Python $wanted, but $environment has Python $there: $remedy, or unset PYTHON"
+        give_up "PYTHON=$PYTHON is Python $wanted, but $environment has Python $there; $remedy, or unset PYTHON"
 }
 
-# The first line of the stamp identifies what was installed from, the second line names the extras.
+# Line 1 of the stamp is a checksum of the requirements, line 2 names the installed extras.
 stamp_key() {
     (cd "$checkout" && { pwd -P && cat setup.py pyproject.toml constraints.txt; } | sha256sum)
 }
@@ -68,17 +68,17 @@ stamped() {
     done
 }
 
-# Two commands that are started together must not install into one environment at the same time.
+# Concurrent commands must not install into the same environment at the same time.
 take_turn() {
     flock --nonblock "$set_up_lock" 2>/dev/null && return
     say 'waiting for the set-up of another run to end'
-    flock "$set_up_lock" || say 'this file system has no locks, so the set-up goes on without one'
+    flock "$set_up_lock" || say 'this file system does not support locks, so the set-up continues without one'
 }
 
 install_all() {
     local remedy='deactivate this environment or use one with such a Python'
     log=$(mktemp "${TMPDIR:-/tmp}/set-up.XXXXXX" 2>/dev/null) ||
-        give_up "cannot write to ${TMPDIR:-/tmp}: free some space there or set TMPDIR"
+        give_up "cannot write to ${TMPDIR:-/tmp}; free some space there or set TMPDIR"
     if [[ -n $own ]]; then
         make_environment
         remedy="delete $environment"
@@ -91,14 +91,14 @@ install_all() {
     rm -f "$log" "$log".* "$environment/.begun"
 }
 
-# What an interrupted set-up has left of its own environment is made anew.
+# An environment that an interrupted set-up has left incomplete is created again.
 make_environment() {
     local python
     if [[ -e $environment/.begun ]] || ! has_pip; then
         find_python
         check_space 3
-        say "making $environment ($("$python" -c 'import platform; print("Python", platform.python_version())'))"
-        "$python" -m venv --clear "$environment" >>"$log" 2>&1 || explain_failure "making $environment"
+        say "creating $environment ($("$python" -c 'import platform; print("Python", platform.python_version())'))"
+        "$python" -m venv --clear "$environment" >>"$log" 2>&1 || explain_failure "creating $environment"
     fi
     touch "$environment/.begun"
 }
@@ -107,12 +107,12 @@ has_pip() {
     "$environment/bin/python" -m pip --version >>"$log" 2>&1
 }
 
-# uv installs in parallel and from a cache; where it cannot be had, pip does the same.
+# uv installs in parallel and from a cache; if it is not available, pip is used.
 find_uv() {
     if ! uv=$(PATH=$environment/bin:$PATH command -v uv); then
-        has_pip || give_up "the active environment $environment has neither pip nor uv: run python -m ensurepip in it"
+        has_pip || give_up "the active environment $environment has neither pip nor uv; run python -m ensurepip in it"
         packages install --quiet -c "$checkout/constraints.txt" uv >>"$log" 2>&1 || true
-        uv=$(PATH=$environment/bin:$PATH command -v uv) || say 'uv cannot be had, so pip installs, which takes some minutes'
+        uv=$(PATH=$environment/bin:$PATH command -v uv) || say 'uv cannot be installed, so pip is used, which takes some minutes'
     fi
 }
 
@@ -124,7 +124,7 @@ packages() { # ARGUMENTS of `uv pip` or of pip
     fi </dev/null
 }
 
-# uv does not read pip's settings: index, certificate and constraints come from there, unless UV_* says otherwise.
+# uv ignores pip's settings, so pass it index, certificate and constraints, unless UV_* variables are set.
 take_settings_of_pip() {
     local settings pair name value
     settings=$("$environment/bin/python" -m pip config list 2>/dev/null | sort -r) || true # :env: goes last
@@ -134,7 +134,7 @@ take_settings_of_pip() {
         value=$(sed -n "s/^[^=]*\.${pair#*=}='\(.*\)'\$/\1/p" <<<"$settings" | tail -n 1)
         [[ -z $value || -n ${!name:-} ]] || export "$name=${value//\\n/ }"
     done
-    # As pip does: the best version of all indexes.
+    # Like pip, choose the best version of all indexes.
     export UV_INDEX_STRATEGY=${UV_INDEX_STRATEGY:-unsafe-best-match}
     [[ -z $backend || -n ${UV_TORCH_BACKEND:-} ]] || export UV_TORCH_BACKEND=$backend
 }
@@ -147,7 +147,7 @@ install_requirements() { # EXTRAS
     if grep -q '^fairseq-fixed' "$log.wanted" && [[ $(python_version "$environment/bin/python") == 3.13 || $(uname -sm) != 'Linux x86_64' ]]; then
         check_compiler
         compiled='cython numpy'
-        say 'fairseq has no wheel for this Python: compiling it takes about three minutes on two cores that do nothing else, unless a cache has it'
+        say 'fairseq has no wheel for this Python; compiling it takes about three minutes on two idle cores, unless it is cached'
     fi
     plan=$(planned)
     if [[ $plan == *nvidia-* ]] && no_driver && cpu_builds_are_in_reach; then
@@ -169,12 +169,12 @@ install_requirements() { # EXTRAS
     is_linked || install 'this package' --no-deps --no-build-isolation --editable "$checkout"
 }
 
-# Else Python prints warnings about fairseq's code at its first start.
+# Otherwise, Python prints warnings about fairseq's code when it first imports it.
 compile_fairseq() {
     "$environment/bin/python" -W ignore -m compileall -q "$environment"/lib/python*/site-packages/fairseq >>"$log" 2>&1 || true
 }
 
-# What uv would install. pip would have to download it first, so that the most is assumed.
+# The packages that uv would install. pip would have to download them first, so the maximum is assumed.
 planned() {
     if [[ -n $uv ]]; then
         packages install --dry-run -c "$log.pins" -r <(grep -v '^fairseq-fixed' "$log.wanted") 2>&1 || true
@@ -194,10 +194,10 @@ urlopen('https://download.pytorch.org/whl/cpu/torch/', timeout=5)" 2>>"$log"
 
 tell_size() { # GIB WHAT
     check_space "$1"
-    say "torch $2 on the disk; it is downloaded unless a cache has it"
+    say "torch $2 on the disk; it is downloaded unless it is cached"
 }
 
-# The requirements of pyproject.toml, but for a fairseq that is there already under another name.
+# The requirements of pyproject.toml, without fairseq if it is already installed under another name.
 requirements() { # EXTRAS
     "$environment/bin/python" - "$checkout/pyproject.toml" "$present" "$@" 2>>"$log" <<'PYTHON' ||
 import sys
@@ -217,7 +217,7 @@ for line in wanted:  # an extra may include others
 fairseq = any(name in present for name in ("ve-fairseq==", "fairseq-fixed=="))
 print(*(line for line in lines if not (fairseq and "fairseq" in line)), sep="\n")
 PYTHON
-        give_up "$checkout/pyproject.toml could not be read; see $log"
+        give_up "cannot read $checkout/pyproject.toml; see $log"
 }
 
 is_linked() {
@@ -226,7 +226,7 @@ is_linked() {
     [[ $found -ef $checkout/fairseq_posattn ]]
 }
 
-# The exact versions go into .venv. What an active environment has stays as it is.
+# Exact versions are installed into .venv; packages of an active environment are not changed.
 choose_versions() {
     local kept=$present
     [[ -z $own ]] || kept=''
@@ -235,11 +235,11 @@ choose_versions() {
         <(printf '%s\n' "$kept") "$checkout/constraints.txt" >"$log.pins"
 }
 
-# Sets `python` to the first one that works, which is the active one if it is of a right version.
+# Set `python` to the first suitable Python; the default python3 is preferred.
 find_python() {
     local candidate version found='' without_venv=''
     if [[ -n ${PYTHON:-} ]]; then
-        command -v "$PYTHON" >/dev/null || give_up "PYTHON=$PYTHON is no program: name one that is there"
+        command -v "$PYTHON" >/dev/null || give_up "PYTHON=$PYTHON is not a program; name an installed Python"
         check_python_version "$PYTHON" 'set PYTHON to such a Python'
     fi
     for candidate in ${PYTHON:+"$PYTHON"} python3 python3.12 python3.11 python3.13; do
@@ -255,10 +255,10 @@ find_python() {
     done
     if [[ -n $without_venv ]]; then
         version=$(python_version "$without_venv")
-        give_up "$without_venv has no venv module: install it (Debian, Ubuntu: apt install python$version-venv)"
+        give_up "$without_venv has no venv module; install it (Debian, Ubuntu: apt install python$version-venv)"
     fi
     found=${found:+Python ${found#, }}
-    give_up "found ${found:-no python3}, need Python 3.11 to 3.13: install one (Debian, Ubuntu: apt install python3.12 python3.12-venv) or set PYTHON=/path/to/python"
+    give_up "found ${found:-no python3}, need Python 3.11 to 3.13; install one (Debian, Ubuntu: apt install python3.12 python3.12-venv) or set PYTHON=/path/to/python"
 }
 
 python_version() {
@@ -271,8 +271,8 @@ right_version() {
 
 check_python_version() { # PYTHON REMEDY
     local version
-    version=$(python_version "$1") || give_up "$1 does not run: name another Python with PYTHON"
-    right_version "$version" || give_up "found Python $version ($1), need Python 3.11 to 3.13: $2"
+    version=$(python_version "$1") || give_up "$1 does not run; name another Python with PYTHON"
+    right_version "$version" || give_up "found Python $version ($1), need Python 3.11 to 3.13; $2"
 }
 
 check_space() { # GIB
@@ -280,7 +280,7 @@ check_space() { # GIB
     for folder in "$(dirname "$environment")" "${TMPDIR:-/tmp}"; do
         free=$(df -Pk "$folder" 2>/dev/null | awk 'NR == 2 { print int($4 / 1024) }') || continue
         ((free >= need * 1024)) ||
-            give_up "disk full: $folder has $free MiB free, about $need GiB are needed: free some space"
+            give_up "the disk is full: $folder has $free MiB free, but about $need GiB are needed; free some space"
         need=1
     done
 }
@@ -289,13 +289,13 @@ check_compiler() {
     local header version
     version=$(python_version "$environment/bin/python")
     command -v "${CXX:-g++}" >/dev/null ||
-        give_up "there is no C++ compiler (${CXX:-g++}), which building fairseq needs: install it (Debian, Ubuntu: apt install g++)"
+        give_up "there is no C++ compiler (${CXX:-g++}), which building fairseq needs; install it (Debian, Ubuntu: apt install g++)"
     header=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h
     [[ -e $header ]] ||
-        give_up "there is no $header, which building fairseq needs: install it (Debian, Ubuntu: apt install python$version-dev)"
+        give_up "there is no $header, which building fairseq needs; install it (Debian, Ubuntu: apt install python$version-dev)"
 }
 
-# A terminal sees uv's or pip's own progress, a log a line from time to time.
+# On a terminal, uv or pip show their own progress; otherwise, a line is printed from time to time.
 install() { # WHAT ARGUMENTS
     local what=$1 begin=$SECONDS
     shift
@@ -307,11 +307,11 @@ install() { # WHAT ARGUMENTS
     fi
 }
 
-# Says twice a minute that the work goes on, until nobody holds the other end of standard input any more.
+# Print a line twice a minute, until the other end of standard input is closed.
 show_life() {
     while true; do
         read -rt 30 && continue
-        (($? > 128)) || break # this is no timeout
+        (($? > 128)) || break # not a timeout
         say "still installing $what, for $((SECONDS - begin)) s"
     done
 }
@@ -319,13 +319,13 @@ show_life() {
 explain_failure() { # WHAT
     local what="$1 failed"
     if grep -qE 'No space left on device|Errno 28|Disk quota exceeded' "$log"; then
-        give_up "$what, because the disk is full: free some space (about 3 GiB, or 6 GiB with CUDA, are needed); see $log"
+        give_up "$what, because the disk is full; free some space (about 3 GiB, or 6 GiB with CUDA), and see $log"
     elif grep -qE 'Failed (to build|building)|error: command .* failed' "$log"; then
         give_up "$what, because a package could not be built; see $log"
     elif grep -qiE 'connection broken|connect(ion)? ?error|Max retries|timed out|ProxyError|from versions: none|error sending request' "$log"; then
-        give_up "$what, because the package index is out of reach: check the network, proxy and index settings (pip config list); see $log"
+        give_up "$what, because the package index is unreachable; check network, proxy and index settings (pip config list), and see $log"
     fi
-    give_up "$what: $(tail -n 1 "$log"); see $log"
+    give_up "$what ($(tail -n 1 "$log")); see $log"
 }
 
 say() {
@@ -337,7 +337,7 @@ give_up() {
     exit 1
 }
 
-# Runs a step of a recipe in Python. What only shows or explains something needs no set-up.
+# Run a step of a recipe in Python. Help and dry runs need no set-up.
 engine() { # STEP ARGUMENTS
     local word quick=''
     for word in "$@"; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Translates the test sets with a trained model, and scores them: recipes/evaluate.sh RECIPE MODEL [OPTION ...]
+# Translate the test sets with a trained model, and score them: recipes/evaluate.sh RECIPE MODEL [OPTION ...]
 # recipes/evaluate.sh --help lists all options.
 set -euo pipefail
 # shellcheck source=recipes/common.sh

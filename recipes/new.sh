@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes a recipe for your own corpus: recipes/new.sh FOLDER --source en --target ja --from FOLDER
+# Write a recipe for your own corpus: recipes/new.sh FOLDER --source en --target ja --from FOLDER
 # recipes/new.sh --help lists all options.
 set -euo pipefail
 # shellcheck source=recipes/common.sh

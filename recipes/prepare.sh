@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Turns the corpus of a recipe into data: recipes/prepare.sh RECIPE [OPTION ...] [-- OPTION OF posattn-prepare ...]
+# Prepare the data of a recipe: recipes/prepare.sh RECIPE [OPTION ...] [-- OPTION OF posattn prepare ...]
 # recipes/prepare.sh --help lists all options.
 set -euo pipefail
 # shellcheck source=recipes/common.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries the values of an option that a recipe names: recipes/sweep.sh RECIPE [OPTION ...]
+# Tune an option over the values that a recipe names: recipes/sweep.sh RECIPE [OPTION ...]
 # recipes/sweep.sh --help lists all options.
 set -euo pipefail
 # shellcheck source=recipes/common.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains and evaluates all models of a recipe, and writes tables and a report:
+# Train and evaluate all models of a recipe, and write tables and a report:
 # recipes/table.sh RECIPE [OPTION ...] [-- OPTION OF fairseq-train ...]
 # recipes/table.sh --help lists all options.
 set -euo pipefail

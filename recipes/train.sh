@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains a model: recipes/train.sh RECIPE MODEL [OPTION ...] [-- OPTION OF fairseq-train ...]
+# Train a model: recipes/train.sh RECIPE MODEL [OPTION ...] [-- OPTION OF fairseq-train ...]
 # recipes/train.sh --help lists all options.
 set -euo pipefail
 # shellcheck source=recipes/common.sh

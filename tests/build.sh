@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds sdist and wheel, checks them, installs the wheel into an empty environment and runs the toy recipe from it:
-# tests/build.sh [FOLDER], which is dist/ unless it is given.
+# Build sdist and wheel, check them, and run the toy recipe with the wheel in a new environment:
+# tests/build.sh [FOLDER]; the default folder is dist/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=recipes/common.sh
@@ -19,5 +19,5 @@ uv venv --quiet --python "$VIRTUAL_ENV/bin/python" "$empty/environment"
 uv pip install --quiet --python "$empty/environment/bin/python" -c constraints.txt 'setuptools<81' "$(echo "$out"/*.whl)"
 unset VIRTUAL_ENV PYTHONPATH
 cd "$empty"
-"$empty/environment/bin/posattn-recipe" table "$checkout/recipes/toy" --cpu --models sequence full_tree --updates 100 --work "$empty/toy"
+"$empty/environment/bin/posattn" recipe table "$checkout/recipes/toy" --cpu --models sequence full_tree --updates 100 --work "$empty/toy"
 ls -l "$out"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Lint and tests: tests/run.sh [--ci | --all] [PYTEST ARGUMENT ...]
-#   --ci    also one long test of each family, as .ci/run does
-#   --all   all tests
+# Run linters and tests: tests/run.sh [--ci | --all] [PYTEST ARGUMENT ...]
+#   --ci    also run one long test of each family, as .ci/run does
+#   --all   run all tests
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,7 +17,7 @@ lint() {
     lint_scripts
 }
 
-# As ruff and mypy do, look again only at what has changed: each script sources the same long ones.
+# Like ruff and mypy, skip the check if nothing has changed; shellcheck is slow, as all scripts source common.sh.
 lint_scripts() {
     local scripts state seen=$VIRTUAL_ENV/.shellcheck
     mapfile -t scripts < <(find . -path ./.venv -prune -o -path ./build -prune -o \
@@ -28,19 +28,19 @@ lint_scripts() {
     printf '%s\n' "$state" >"$seen"
 }
 
-# The linters run beside the tests.
+# Run the linters in parallel with the tests.
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
 (set -e && lint) >"$found" 2>&1 &
 linting=$!
 
-# Compiled tests are kept, or each worker compiles all of them for five seconds.
+# Write bytecode; otherwise, each worker spends five seconds compiling all tests.
 unset PYTHONDONTWRITEBYTECODE
-# Workers with one thread each, as the tests' tensors are small. Those of the long tests often wait.
+# Use one thread per worker, as tensors are small, and a third worker for long tests, which often wait.
 workers=2
 [[ " $* " != *' --all '* && " $* " != *' --ci '* ]] || workers=3
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 status=0
 python -m pytest -n "$workers" --dist worksteal "$@" || status=$?
-wait "$linting" || { cat "$found" >&2 && echo 'tests/run.sh: the linters above found something' >&2 && exit 1; }
+wait "$linting" || { cat "$found" >&2 && echo 'tests/run.sh: linters reported the problems above; fix them' >&2 && exit 1; }
 exit "$status"

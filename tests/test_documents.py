@@ -69,13 +69,13 @@ def test_each_block_of_bash_is_run_or_says_why_not():
 @pytest.mark.parametrize(
     "line",
     [
-        "posattn-score hyp --refs a",
-        "posattn-train data --arch no_such_model",
-        "posattn-generate data --task structured_translation --path a --no-such-option",
+        "posattn score hyp --refs a",
+        "posattn train data --arch no_such_model",
+        "posattn generate data --task structured_translation --path a --no-such-option",
         "recipes/toy/no_such.sh",
         "recipes/train.sh lm positional --sede 1",
         "recipes/prepare.sh wmt14_en_de -- --no-such-option",
-        "posattn-no-such-command",
+        "posattn no-such-subcommand",
     ],
 )
 def test_a_wrong_option_is_found(line):
@@ -144,18 +144,15 @@ def test_every_document_is_in_an_index():
             assert f"]({link})" in indexes, document
 
 
-def test_mechanisms_presets_and_commands_are_named():
-    readme, mechanisms, installing = (
-        (ROOT / path).read_text(encoding="utf-8")
-        for path in ("README.md", "docs/mechanisms.md", "docs/installing.md")
+def test_mechanisms_and_presets_are_named():
+    readme, mechanisms = (
+        (ROOT / path).read_text(encoding="utf-8") for path in ("README.md", "docs/mechanisms.md")
     )
     for name in MECHANISMS:
         assert re.search(rf"^\| [^|]*`{name}`[^|]* \|", readme, re.M)
         assert f"\n### `{name}`\n" in mechanisms
     for preset in (ROOT / "fairseq_posattn/glue/config/model").glob("*.yaml"):
         assert f"`posattn_{preset.stem}`" in mechanisms or preset.stem == "transformer", preset
-    for command in command_lines.entry_points():
-        assert f"`{command}`" in installing
 
 
 @pytest.mark.parametrize("folder", ["window_1d.png", "nowhere/"])

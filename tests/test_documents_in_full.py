@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from support import warm
-from support.command_lines import entry_points
 from support.commands import PLUGIN, ROOT, run
 from support.documents import Block, blocks
 from support.parse_toys import make_toy_treebank
@@ -39,7 +38,7 @@ CHANGES = {
     },
     "treebank": {
         "--workers 8": "--workers 2",
-        "posattn-train-parser": f"python {ROOT}/tests/support/train_stanza.py",
+        "posattn train-parser": f"python {ROOT}/tests/support/train_stanza.py",
     },
     "tagged": {"--patience 3": "--patience 3 --max-epoch 1"},
     "lm": {"--max-epoch 500": "--max-epoch 1", "--lr 30": "--lr 1"},
@@ -101,14 +100,12 @@ def to_run(folder: str) -> list[Block]:
 
 
 def install_commands(folder: Path) -> None:
-    """What pip makes of [project.scripts]: a program for each. Worker processes import it, too."""
+    """Write the program that pip makes of [project.scripts]. Worker processes import it, too."""
     folder.mkdir()
-    call = 'if __name__ == "__main__":'
-    for name, entry in entry_points().items():
-        module, _, function = entry.partition(":")
-        text = f"#!{warm.python()}\nfrom {module} import {function}\n\n{call}\n    {function}()\n"
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o755)
+    call = 'if __name__ == "__main__":\n    main()\n'
+    text = f"#!{warm.python()}\nfrom fairseq_posattn.cli.main import main\n\n{call}"
+    (folder / "posattn").write_text(text)
+    (folder / "posattn").chmod(0o755)
 
 
 def changed(code: str, changes: dict[str, str]) -> str:

@@ -79,7 +79,7 @@ def test_a_section_has_its_facts_a_specification_and_a_picture(name):
     written = re.search(r"^- \*\*Write:\*\* `(.+)`$", section, re.M)[1]
     assert mechanism in [use.mechanism for use in AttentionSpecification(written).uses]
     [(alt, picture)] = re.findall(r"^!\[(.+)\]\((pictures/\w+\.png)\)$", section, re.M)
-    command = re.search(rf"^`posattn-show (.+)`:\n\n!.+\({picture}\)$", section, re.M)[1]
+    command = re.search(rf"^`posattn show (.+)`:\n\n!.+\({picture}\)$", section, re.M)[1]
     drawn = AttentionSpecification(shlex.split(command)[0])
     assert [use.mechanism for use in drawn.uses] == [mechanism] and len(alt) > 20
     with Image.open(PAGE.parent / picture) as image:

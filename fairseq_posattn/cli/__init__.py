@@ -1,1 +1,1 @@
-"""This room holds the installed commands, one module for each."""
+"""The subcommands of `posattn`, one module each."""

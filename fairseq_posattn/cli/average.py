@@ -1,9 +1,9 @@
-"""Average the parameters of several checkpoints of one training (Vaswani et al. 2017).
+"""Average the parameters of several checkpoints of one training run (Vaswani et al. 2017).
 
-    posattn-average RUN --last 5 --out RUN/averaged.pt
+    posattn average RUN --last 5 --out RUN/averaged.pt
 
-The newest checkpoints of RUN are taken by number of updates (checkpoint_1_1500.pt) or, where there
-are none of these, by epoch (checkpoint3.pt).
+The newest checkpoints in RUN are selected by their number of updates (checkpoint_1_1500.pt) or, if
+no file name contains one, by their epoch (checkpoint3.pt).
 """
 
 from functools import partial
@@ -13,14 +13,13 @@ from fairseq_posattn.io.command_line import run
 
 
 def main() -> None:
-    """Average the checkpoints that the command line names."""
-    parser = command_parser("posattn-average", __doc__)
-    parser.add_argument("run", help="average checkpoints of this --save-dir of a training")
+    parser = command_parser("posattn average", __doc__)
+    parser.add_argument("run", help="folder with the checkpoints (--save-dir of the training run)")
     parser.add_argument(
         "--last",
         type=positive,
         default=5,
-        help="average so many checkpoints, the newest ones (default: %(default)s)",
+        help="number of checkpoints to average, the newest ones (default: %(default)s)",
     )
     parser.add_argument("--out", required=True, help="write the averaged checkpoint to this file")
     options = parser.parse_args()

@@ -1,9 +1,10 @@
-r"""Make a folder for fairseq-train from pieces and trees: dictionaries, binary text and tree files.
+r"""Build a data folder for fairseq-train (dictionaries, binary text, trees) from segmented text.
 
-    posattn-binarize --source-lang en --target-lang de \
+    posattn binarize --source-lang en --target-lang de \
         --trainpref work/train --validpref work/valid --destdir data-bin
 
-The options are those of fairseq-preprocess. PREFIX.SRC.trees must lie beside each PREFIX.SRC.
+The options are those of fairseq-preprocess. Each source file PREFIX.SRC needs a file of trees,
+PREFIX.SRC.trees, in the same folder; posattn project writes it.
 """
 
 from functools import partial
@@ -13,13 +14,12 @@ from fairseq_posattn.io.visible import visible
 
 
 def main() -> None:
-    """Binarise the data that the command line names."""
     from fairseq_posattn.preparation.binarize import binarize, parser
 
     args = parser().parse_args()
-    folder = args.destdir  # while it works, another one
+    folder = args.destdir  # binarize() replaces it by a temporary folder
     binarize(args)
-    print(visible(f"{folder}: the data are ready; preprocess.log has what fairseq says of them"))
+    print(visible(f"{folder}: the data are ready; preprocess.log contains fairseq's statistics"))
 
 
 command = partial(run, main)

@@ -1,10 +1,10 @@
-r"""Make a folder for fairseq-train --task tagging from tagged sentences.
+r"""Build a data folder for fairseq-train --task tagging from tagged sentences.
 
-    posattn-binarize-tagging --train af-train.conllu --valid af-dev.conllu \
+    posattn binarize-tagging --train af-train.conllu --valid af-dev.conllu \
         --test af-test.conllu --destdir data-bin
 
-Files are CoNLL-U (--column upos or xpos) or have two columns, word and tag. They may be compressed
-(.gz, .xz or .zst).
+Input files are in CoNLL-U format (choose the tags with --column upos or --column xpos) or contain
+two columns, the word and its tag. They may be compressed (.gz, .xz or .zst).
 """
 
 from functools import partial
@@ -12,12 +12,13 @@ from functools import partial
 from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize, describe
+from fairseq_posattn.preparation.tagging_data import TaggingData
 
 
 def main() -> None:
-    """Binarise the tagged sentences that the command line names."""
-    data = asked(TaggingData, "posattn-binarize-tagging", __doc__)
+    data = asked(TaggingData, "posattn binarize-tagging", __doc__)
+    from fairseq_posattn.preparation.binarize_tagging import binarize, describe
+
     print(visible(f"{data.destdir}: {describe(binarize(data))}"))
 
 

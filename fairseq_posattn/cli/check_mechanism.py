@@ -1,44 +1,52 @@
-"""Check mechanisms of attention of your own against the contract that all mechanisms keep.
+"""Check your own attention mechanisms against the contract that every mechanism must fulfil.
 
-    posattn-check-mechanism mine.py
-    posattn-check-mechanism my_mechanisms/ --specification 'mine(size=3)'
+    posattn check-mechanism mine.py
+    posattn check-mechanism my_mechanisms/ --specification 'mine(size=3)'
 
-MODULE is a Python file, a folder with __init__.py (as for --user-dir) or the name of a module. Each
-mechanism that it registers is checked with the options that its class lists in `examples`, or with
-the given specifications. A line for each of them says how many checks it passed; below it stand
-those that FAILED, with what was expected, what was found and where to look. With -v all checks
-stand there, also those that are ok or, marked by --, do not apply. No fairseq is needed.
+MODULE is a Python file, a folder with __init__.py (as for --user-dir) or the name of a module.
+Each mechanism that it registers is checked with the specifications that its class lists in
+`examples`, or with those given by --specification. For each specification, one line reports how
+many checks passed. It is followed by the checks that FAILED, with the expected and the actual
+result and where to look. With -v, all checks are listed, including those marked `ok` and those
+marked `--`, which do not apply. fairseq is not required.
 """
 
-from functools import partial
+from __future__ import annotations
 
-from fairseq_posattn.core.attention import AttentionSpecification
+from functools import partial
+from typing import TYPE_CHECKING
+
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.testing import Outcome, examples_of, outcomes
-from fairseq_posattn.testing.own_modules import registered_by
+
+if TYPE_CHECKING:
+    from fairseq_posattn.testing import Outcome
 
 
 def main() -> None:
-    """Print the outcome of each check, and raise an InputError if some have failed."""
-    parser = command_parser("posattn-check-mechanism", __doc__)
+    parser = command_parser("posattn check-mechanism", __doc__)
     parser.add_argument(
         "module",
         nargs="?",
         metavar="MODULE",
-        help="read the mechanisms from this file, folder or module",
+        help="file, folder or module that registers the mechanisms",
     )
     parser.add_argument(
         "--specification",
         action="append",
         metavar="TEXT",
-        help="check this, as --encoder-attention takes it, and not the `examples`; can be repeated",
+        help="check this specification (same syntax as --encoder-attention) instead of the "
+        "`examples`; can be repeated",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="show every check")
+    parser.add_argument("-v", "--verbose", action="store_true", help="list every check")
     options = parser.parse_args()
     if not options.module and not options.specification:
         parser.error("give a MODULE, or a --specification of mechanisms that the package has")
+    from fairseq_posattn.core.attention import AttentionSpecification
+    from fairseq_posattn.testing import examples_of
+    from fairseq_posattn.testing.own_modules import registered_by
+
     mechanisms = registered_by(options.module) if options.module else []
     examples = [example for mechanism in mechanisms for example in examples_of(mechanism)]
     specifications = options.specification or examples
@@ -52,7 +60,9 @@ def main() -> None:
 
 
 def checked(specification: str, verbose: bool) -> list[Outcome]:
-    """Run all checks over a specification, and print how many it passed, then those that failed."""
+    """Run all checks on a specification, print the report and return the outcomes."""
+    from fairseq_posattn.testing import outcomes
+
     found = list(outcomes(specification))
     failed = sum(outcome.fault is not None for outcome in found)
     apply = sum(not outcome.not_applicable for outcome in found)
@@ -65,7 +75,6 @@ def checked(specification: str, verbose: bool) -> list[Outcome]:
 
 
 def line(outcome: Outcome) -> str:
-    """Return the line about a check."""
     if outcome.fault:
         return f"FAILED  {outcome.promise}: {outcome.fault}"
     if outcome.not_applicable:

@@ -1,6 +1,6 @@
-"""Translate some sentences of binarised data, and write them with their trees and attention maps.
+"""Translate a few sentences of a data folder, and store their trees and attention weights as JSON.
 
-posattn-examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out examples.json
+posattn examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out examples.json
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from functools import partial
 from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
-from fairseq_posattn.lab.scoring.attention_export import ExampleRequest, examples
+from fairseq_posattn.lab.scoring.requests import ExampleRequest
 
 
 def main() -> None:
-    """Translate the sentences and write the examples."""
-    request = asked(ExampleRequest, "posattn-examples", __doc__)
+    request = asked(ExampleRequest, "posattn examples", __doc__)
+    from fairseq_posattn.lab.scoring.attention_export import examples
+
     write_json(request.out, examples(request), ensure_ascii=False, indent=1)
 
 

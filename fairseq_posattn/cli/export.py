@@ -1,10 +1,11 @@
-"""Export a trained model, so that another program can translate with it.
+"""Convert a trained model, so that another program can translate with it.
 
-posattn-export ctranslate2 averaged.pt --out exported --quantization int8
+posattn export ctranslate2 averaged.pt --out exported --quantization int8
 
-Both programs translate some sentences, and the other one scores our translations. Nothing is
-written where they differ by more than rounding, or where the model has a mechanism that the other
-program cannot express. posattn-translate translates text with the folder.
+The conversion is checked: fairseq and the other program translate some sentences, and the other
+program also scores fairseq's translations. Nothing is written if the results differ by more than
+rounding errors, or if the model uses a mechanism that the other program does not support.
+Use posattn translate to translate text with the exported folder.
 """
 
 from __future__ import annotations
@@ -17,15 +18,14 @@ from fairseq_posattn.io.command_line import run
 
 
 def main() -> None:
-    """Write the folder, and print how far both programs differ."""
-    request = asked(ExportRequest, "posattn-export", __doc__)
-    import_ctranslate2()  # whether it is installed is known before torch is imported
+    request = asked(ExportRequest, "posattn export", __doc__)
+    import_ctranslate2()  # if it is not installed, fail before the slow import of torch
     from fairseq_posattn.doors.export import export
 
     about = export(request)
     print(
-        f"{request.out}: by {about.sentences:,} sentences, the log-probability of a piece differs "
-        f"by {about.difference:.1e} at most, and {about.same:,} translations are the same"
+        f"{request.out}: on {about.sentences:,} sentences, log-probabilities of subword units "
+        f"differ by at most {about.difference:.1e}, and {about.same:,} translations are identical"
     )
 
 

@@ -1,8 +1,9 @@
-"""Extract words, parents and labels from CoNLL-U, with one sentence in each line.
+"""Extract words, parents and labels from CoNLL-U files, one sentence per line.
 
-The files are OUT.words, OUT.parents, and OUT.labels with the relations and parts of speech.
+OUT.words and OUT.parents contain the words and the positions of their heads; OUT.labels contains
+the dependency relations and parts of speech.
 
-posattn-extract train.conllu.xz --out work/train
+posattn extract train.conllu.xz --out work/train
 """
 
 from functools import partial
@@ -15,13 +16,12 @@ from fairseq_posattn.text.parsing.options import add_several_roots
 
 
 def main() -> None:
-    """Extract the treebanks that the command line names."""
-    parser = command_parser("posattn-extract", __doc__)
+    parser = command_parser("posattn extract", __doc__)
     parser.add_argument(
         "treebanks",
         nargs="+",
         metavar="CONLLU",
-        help="read these treebanks, which are joined; .gz, .xz and .zst are read",
+        help="treebanks to extract, concatenated in this order; may be .gz, .xz or .zst",
     )
     parser.add_argument(
         "--out", required=True, help="write the files OUT.words, .parents and .labels"
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument(
         "--tokens",
         action="store_true",
-        help="write words as the text has them (im), and not as the tree has them (in dem)",
+        help="write contractions as in the text (im) instead of their syntactic words (in dem)",
     )
     add_several_roots(parser)
     options = parser.parse_args()

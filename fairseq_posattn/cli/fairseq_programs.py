@@ -1,4 +1,4 @@
-"""Run fairseq's programs with the plug-in: posattn-train, -generate, -interactive and -validate."""
+"""Run fairseq's programs with the plug-in: posattn train, generate, interactive and validate."""
 
 from __future__ import annotations
 
@@ -14,20 +14,14 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.argument_types import command_parser
 
-# posattn-train starts one process for each GPU, which imports this module first. The package is
-# then imported already, so that --user-dir would skip it, and the plug-in is loaded here.
-if "__mp_main__" in sys.modules:
-    import_module("fairseq_posattn.plugin")
-
 
 def run(program: str) -> None:
-    """Run fairseq's program so that its errors end in one line."""
+    """Run one of fairseq's programs with the plug-in; report expected errors in one line."""
     command_line.run(lambda: run_fairseq(program))
 
 
 def run_fairseq(program: str) -> None:
-    """Run fairseq's program with the plug-in; --user-dir names the plug-in unless the user gives
-    another one."""
+    """Run one of fairseq's programs with the plug-in as --user-dir, unless the user gives one."""
     if not any(argument.split("=")[0] == "--user-dir" for argument in sys.argv[1:]):
         sys.argv += ["--user-dir", str(Path(__file__).parents[1])]
     module = import_module(f"fairseq_cli.{program}")
@@ -47,14 +41,14 @@ def run_fairseq(program: str) -> None:
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Tell whether a line of fairseq's log says more than that the plug-in was imported before."""
+    """Return False for fairseq's message that the plug-in is already imported."""
     return "has already been imported" not in record.getMessage()
 
 
 def own_help(program: str) -> str:
-    """Return the help on the options of the plug-in.
+    """Return the help on the plug-in's options.
 
-    fairseq's own help has those of a model, task or criterion only beside its name.
+    fairseq's --help lists the options of a model, task or criterion only if it is selected.
     """
     from fairseq.dataclass import FairseqDataclass
     from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -65,8 +59,8 @@ def own_help(program: str) -> str:
     from fairseq_posattn.glue.models.config import OwnOptions
     from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
 
-    about = f"fairseq-{program} with the plug-in. fairseq's own options stand at the end."
-    parser = command_parser(f"posattn-{program}", about)
+    about = f"fairseq-{program} with the plug-in. fairseq's own options are listed at the end."
+    parser = command_parser(f"posattn {program}", about)
     groups = {"task structured_translation": StructuredTranslationConfig}
     if program == "train":
         groups = {
@@ -83,7 +77,7 @@ def own_help(program: str) -> str:
         mechanisms = attention.MECHANISMS.items()
         parts += [attention.describe(), describe()]
         parts += [
-            f"Mechanisms for --{side}-attention, which takes 'help', too: "
+            f"Mechanisms for --{side}-attention (pass 'help' for details): "
             + " ".join(name for name, cls in mechanisms if getattr(cls, safe))
             for side, safe in (("decoder", "causal_safe"), ("cross", "cross_safe"))
         ]
@@ -93,12 +87,12 @@ def own_help(program: str) -> str:
 def log_to_stdout(program: str) -> None:
     """Send the log to standard output, as fairseq's programs intend.
 
-    A module that they import has set logging up for standard error before, so the log that a user
-    keeps would lack its results.
+    A module that they import configures logging for standard error first; without this function,
+    a redirected log would not contain the results.
     """
     for handler in list(logging.root.handlers):
         logging.root.removeHandler(handler)
-    if program != "generate":  # it sets up logging later, perhaps to a file of --results-path
+    if program != "generate":  # it configures logging later, possibly to a file in --results-path
         logging.basicConfig(
             format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
             datefmt="%Y-%m-%d %H:%M:%S",

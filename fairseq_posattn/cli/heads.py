@@ -1,9 +1,10 @@
-"""Describe each attention head of a model over a test set, and what its mechanisms have learnt.
+"""Describe each attention head of a model on a test set, and what its mechanisms have learnt.
 
-posattn-heads DATA --path checkpoint_best.pt --trees test.conllu.xz --out heads.json
+posattn heads DATA --path checkpoint_best.pt --trees test.conllu.xz --out heads.json
 
-The entropy of a head, how far it looks, and how often it looks along the edges of the trees go into
-the report by posattn-score --heads.
+For each head, OUT contains the entropy, the mean distance to the pieces attended to, and the share
+of words that attend most to their parent or a child. posattn score --heads OUT adds it to the
+report.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.records import as_document
-from fairseq_posattn.lab.scoring.measured_heads import HeadRequest, heads
+from fairseq_posattn.lab.scoring.requests import HeadRequest
 
 
 def main() -> None:
-    """Describe the heads, and write the file."""
-    request = asked(HeadRequest, "posattn-heads", __doc__)
+    request = asked(HeadRequest, "posattn heads", __doc__)
+    from fairseq_posattn.lab.scoring.measured_heads import heads
+
     write_json(request.out, as_document(heads(request)), indent=1)
 
 

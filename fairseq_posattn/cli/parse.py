@@ -1,9 +1,9 @@
-r"""Parse a text to CoNLL-U, with exactly one tree for each line, in the same order.
+r"""Parse a text to CoNLL-U, with exactly one tree per line of the text, in the same order.
 
-    posattn-parse train.en --lang en --model-dir stanza_resources \
+    posattn parse train.en --lang en --model-dir stanza_resources \
         --out work/train.conllu.xz --workers 4
 
-If the command is killed, run it again, and it goes on where it was.
+You can interrupt the command at any time; run it again to resume.
 """
 
 import argparse
@@ -18,50 +18,49 @@ from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 
 
 def parse_options() -> argparse.Namespace:
-    """Read the options of the command line."""
-    parser = command_parser("posattn-parse", __doc__)
+    parser = command_parser("posattn parse", __doc__)
     parser.add_argument(
-        "text", help="parse this file, with one sentence in each line; .gz, .xz and .zst are read"
+        "text", help="file to parse, one sentence per line; may be .gz, .xz or .zst"
     )
     parser.add_argument(
         "--out",
         required=True,
-        help="write the trees here; the name ends in .conllu, .conllu.xz or .conllu.zst",
+        help="write the trees to this file (.conllu, .conllu.xz or .conllu.zst)",
     )
     group = parser.add_argument_group("parser")
     add_parser_options(group, lang="en")
     group.add_argument(
-        "--trees", metavar="CONLLU", help="with --parser conllu: take the trees of this file"
+        "--trees", metavar="CONLLU", help="with --parser conllu: read the trees from this file"
     )
     group.add_argument(
         "--tokenized",
         action="store_true",
-        help="split the lines at spaces and tabs; without it, stanza tokenises them",
+        help="split the lines at spaces and tabs (default: tokenise with stanza)",
     )
     group.add_argument(
         "--no-tags",
         action="store_const",
         const=True,
         default=ABSENT,  # prepare.json has no such key
-        help="leave out lemmas, parts of speech and features, which probes ask for; the file is "
-        "smaller then",
+        help="write a smaller file without lemmas, parts of speech and features (probing tasks "
+        "need them)",
     )
     group = parser.add_argument_group("large corpora")
     add_cluster_options(group)
     group.add_argument(
-        "--wait", action="store_true", help="slurm: wait until the result is there, then end"
+        "--wait", action="store_true", help="on Slurm: exit only after the output is written"
     )
     group.add_argument(
-        "--keep-parts", action="store_true", help="keep the shards in OUT.parts at the end"
+        "--keep-parts", action="store_true", help="do not delete the shards in OUT.parts"
     )
     return parser.parse_args()
 
 
 def settings_of(options: argparse.Namespace) -> ParserSettings:
-    """Return the settings of the parser, or refuse options that contradict each other."""
+    """Return the parser's settings; raise an InputError if options contradict each other."""
     if (options.parser == "conllu") != (options.trees is not None):
         raise InputError(
-            "--parser conllu and --trees FILE.conllu need each other; give both or none"
+            "--parser conllu and --trees FILE.conllu require each other; give both or neither"
         )
     return ParserSettings(
         **{name: getattr(options, name) for name in ParserSettings.__dataclass_fields__}
@@ -69,7 +68,6 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
 
 
 def main() -> None:
-    """Parse the text that the command line names."""
     options = parse_options()
     settings = settings_of(options)
     from fairseq_posattn.text.parsing.run import parse

@@ -1,10 +1,10 @@
-r"""Make a data directory for structured_translation from raw parallel text.
+r"""Build a data folder for --task structured_translation from raw parallel text.
 
-    posattn-prepare --source en --target de --train raw/train --valid raw/val \
+    posattn prepare --source en --target de --train raw/train --valid raw/val \
         --test raw/test --model-dir stanza_resources --symbols 8000 --out data
 
-reads raw/train.en, raw/train.de and so on. If the command is killed, run it again, and it goes on
-where it was. The choices are stored in data/prepare.json, by which new text is prepared, too.
+reads raw/train.en, raw/train.de and so on. You can interrupt the command at any time; run it again
+to resume. The settings are stored in data/prepare.json, so that new text is prepared identically.
 """
 
 import argparse
@@ -31,20 +31,19 @@ from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 
 
 def parse_options() -> argparse.Namespace:
-    """Read the options of the command line."""
-    parser = command_parser("posattn-prepare", __doc__)
+    parser = command_parser("posattn prepare", __doc__)
     add = parser.add_argument
-    add("--source", required=True, help="translate from this language, in which file names end")
-    add("--target", required=True, help="translate into this language, in which file names end")
+    add("--source", required=True, help="source language, the suffix of the file names (en)")
+    add("--target", required=True, help="target language, the suffix of the file names (de)")
     add_fields(parser, Corpus)
     add_fields(parser, Treebanks)
-    add("--out", required=True, type=new_folder, help="write the data into this directory")
-    add("--work", type=new_folder, help="keep the files between the steps here (default: OUT.work)")
+    add("--out", required=True, type=new_folder, help="write the data to this folder")
+    add("--work", type=new_folder, help="folder for intermediate files (default: OUT.work)")
     add(
         "--plan",
         action="store_true",
-        help="begin nothing, but measure 2,000 pairs and say what each step will take: core hours, "
-        "memory, disk, and the time with the given --workers",
+        help="only estimate, from 2,000 sentence pairs, what each step will take: core hours, "
+        "memory, disk space, and the time with the given --workers",
     )
     add_text_options(parser.add_argument_group("text"))
     add_parser_options(parser.add_argument_group("parser"))
@@ -54,8 +53,8 @@ def parse_options() -> argparse.Namespace:
     pieces.add_argument(
         "--segmenter",
         choices=SEGMENTERS,
-        help="split text into pieces with this program (default: sentencepiece if a side has no "
-        "spaces between words, as Chinese or Thai, or else subword-nmt)",
+        help="split text into subword units with this program (default: sentencepiece if one of "
+        "the languages is written without spaces, such as Chinese or Thai, else subword-nmt)",
     )
     add_fields(pieces, Learning)
     add_label_subtypes(pieces)
@@ -68,31 +67,30 @@ def parse_options() -> argparse.Namespace:
 
 
 def add_text_options(group) -> None:
-    """Add the options that say how text becomes words."""
     add = group.add_argument
-    add("--no-normalize", action="store_true", help="leave the punctuation as it is")
+    add("--no-normalize", action="store_true", help="do not normalise punctuation")
     add(
         "--lowercase",
         action="store_true",
-        help="write source and target in lower case; the source is parsed as it is",
+        help="lowercase source and target; the source is parsed before",
     )
     add(
         "--tokenize",
         choices=TOKENIZERS,
-        help="tokenise the source by stanza (default) or by Moses, or split it at spaces (default "
+        help="tokenise the source with stanza (default) or Moses, or split it at spaces (default "
         "with --treebank)",
     )
     add(
         "--target-tokenize",
         choices=("moses", "spaces"),
         default="moses",
-        help="with subword-nmt: tokenise the target by Moses, or split it at spaces (default: "
+        help="with subword-nmt: tokenise the target with Moses, or split it at spaces (default: "
         "%(default)s)",
     )
 
 
 def refuse_beside_treebanks(options: argparse.Namespace) -> None:
-    """Refuse options that would take the place of what treebanks have."""
+    """Raise an InputError for options that would replace the texts or words of treebanks."""
     named = {
         "--train": options.train,
         "--valid": options.valid,
@@ -102,20 +100,20 @@ def refuse_beside_treebanks(options: argparse.Namespace) -> None:
     }
     if wrong := next((name for name, given in named.items() if given), None):
         raise InputError(
-            f"{wrong}: with --treebank, texts and words are those of the treebanks; leave it out"
+            f"{wrong} contradicts --treebank, which provides texts and words; leave it out"
         )
 
 
 def other_code(name: str) -> str:
-    """Return the code of the language that a name means, or ABSENT if it is the name itself."""
+    """Return the language code for a name such as `deu`, or ABSENT if the name is the code."""
     code = language(name).code
     return ABSENT if code == name else code
 
 
 def settings_of(options: argparse.Namespace) -> ParserSettings:
-    """Return the settings of the parser, or refuse options that contradict each other.
+    """Return the parser's settings; raise an InputError if options contradict each other.
 
-    A treebank has its own words and, unless another parser is named, its own trees.
+    With --treebank, words and (unless --parser is given) trees are those of the treebank.
     """
     options.parser = options.parser or ("conllu" if options.treebank else "stanza")
     options.tokenize = options.tokenize or ("spaces" if options.treebank else "stanza")
@@ -123,7 +121,7 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
         refuse_beside_treebanks(options)
     if options.tokenize == "stanza" and options.parser != "stanza":
         raise InputError(
-            "--tokenize stanza needs --parser stanza; choose --tokenize spaces or moses"
+            "--tokenize stanza requires --parser stanza; choose --tokenize spaces or moses"
         )
     return chosen(
         ParserSettings,
@@ -137,7 +135,6 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
 
 
 def main() -> None:
-    """Prepare the data that the command line describes."""
     options = parse_options()
     settings, treebanks = settings_of(options), chosen(Treebanks, options)
     from fairseq_posattn.preparation.prepare import prepare

@@ -1,13 +1,13 @@
-r"""Probe what the encoder of trained models knows about sentences.
+r"""Probe which properties of a sentence the encoders of trained models represent.
 
-    posattn-probe data --path base=base.pt shan=shan.pt --tasks tasks --json probes.json
-    posattn-probe data --path shan=shan.pt --heads train.conllu dev.conllu test.conllu --json h.json
-    posattn-probe --table probes --results probes.json others.json
+    posattn probe data --path base=base.pt shan=shan.pt --tasks tasks --json probes.json
+    posattn probe data --path shan=shan.pt --heads train.conllu dev.conllu test.conllu --json h.json
+    posattn probe --table probes --results probes.json others.json
 
-The files of the tasks are those of SentEval, or those that posattn-probe-tasks makes. Sentences are
-segmented and parsed as the training data were (prepare.json). A sentence whose words were changed
-is parsed as it is now. Beside each model, the same model untrained is probed with the same trees:
-only what is above it was learnt.
+The task files are those of SentEval, or written by posattn probe-tasks. Sentences are segmented and
+parsed like the training data (prepare.json). If a task changes the words of its sentences, the
+changed sentences are parsed. As a baseline, each model is also probed before training, with the
+same trees: only an accuracy above this baseline was learnt.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from fairseq_posattn.lab.probing.request import ProbeRequest
 
 
 def main() -> None:
-    """Probe the models that the command line names, and print the tables."""
-    parser = command_parser("posattn-probe", __doc__)
+    parser = command_parser("posattn probe", __doc__)
     add_fields(parser, ProbeRequest)
     request = ProbeRequest(**vars(parser.parse_args()))
     request.refuse_incomplete()
@@ -48,7 +47,6 @@ def main() -> None:
 
 
 def command() -> None:
-    """Run the command and exit."""
     run(main)
 
 

@@ -1,14 +1,14 @@
-r"""Project trees onto pieces: read words, parents and pieces, and write trees.
+r"""Project the trees of words onto subword units ("pieces").
 
-Each line is a sentence with `parent:pieces` for each word; with --labels, a tab, the relations of
-the words, a tab, and their parts of speech follow. Either of these commands writes
-work/train.en.trees, where posattn-binarize looks for it. The second one is for pieces of
-sentencepiece, which come from untokenised text:
+Each output line describes a sentence by `parent:pieces` for each word. With --labels, a tab and the
+relations of the words, then a tab and their parts of speech follow. Both commands below write
+work/train.en.trees, the file that posattn binarize reads. The second one is for the pieces of
+sentencepiece, which are learnt from untokenised text:
 
-    posattn-project --words work/train.words --parents work/train.parents \
+    posattn project --words work/train.words --parents work/train.parents \
         --labels work/train.labels --pieces work/train.en
 
-    posattn-project --words work/train.words --parents work/train.parents \
+    posattn project --words work/train.words --parents work/train.parents \
         --labels work/train.labels --pieces work/train.en --text train.txt \
         --sentencepiece work/model
 """
@@ -22,8 +22,7 @@ from fairseq_posattn.text.parsing.options import add_several_roots
 
 
 def main() -> None:
-    """Project the trees that the command line names."""
-    parser = command_parser("posattn-project", __doc__)
+    parser = command_parser("posattn project", __doc__)
     add_fields(parser, ProjectionInputs)
     add_several_roots(parser)
     parser.add_argument("--out", help="write the trees to this file (default: PIECES.trees)")

@@ -1,11 +1,11 @@
-r"""Run an experiment that a recipe describes, step by step or as a whole.
+r"""Run the experiment described by a recipe, step by step or as a whole.
 
-    posattn-recipe prepare multi30k_en_de -- --download --workers 2
-    posattn-recipe table multi30k_en_de --size demo --seeds 1-3 --cpu
+    posattn recipe prepare multi30k_en_de -- --download --workers 2
+    posattn recipe table multi30k_en_de --size demo --seeds 1-3 --cpu
 
-A recipe is a folder with a recipe.toml, or the name of one in recipes/. Each step goes on where it
-was interrupted, and what is done is not done again. In a checkout, recipes/prepare.sh and so on do
-the same, and set up the environment first.
+RECIPE is a folder with a recipe.toml, or the name of a folder in recipes/. An interrupted step
+resumes when you run it again, and nothing that is complete is repeated. In a checkout,
+recipes/prepare.sh and so on run the same steps and set up the environment first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def machine_of(options: argparse.Namespace):
 
 
 def experiment_of(options: argparse.Namespace) -> Any:
-    """Return the experiment that the options describe."""
+    """Return the experiment; raise an InputError if options do not suit its recipe."""
     from fairseq_posattn.lab.experiments.commands import Shell
     from fairseq_posattn.lab.experiments.recipe import recipe_file
     from fairseq_posattn.lab.experiments.translation import Translation
@@ -43,7 +43,7 @@ def experiment_of(options: argparse.Namespace) -> Any:
     names = ["updates", "precision", "last", "examples", "with_parsing", "on_valid"]
     names += ["keep", "from_study"]
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
-    called = join(["posattn-recipe", *sys.argv[1:]])
+    called = join(["posattn", "recipe", *sys.argv[1:]])
     plan = Plan(**asked, training=options.rest, called=called)
     shell = Shell(options.dry_run)
     file = recipe_file(options.recipe)
@@ -61,20 +61,20 @@ def experiment_of(options: argparse.Namespace) -> Any:
 
 
 def say_whose_code_runs(folder: Path) -> None:
-    """Name the Python files of a recipe, which may do all that the user may do."""
+    """Warn that the Python files of a recipe run with all rights of the user."""
     from fairseq_posattn.lab.experiments.corpora import SPECIAL
     from fairseq_posattn.lab.experiments.trials import TRIAL
 
     for path in (folder / TRIAL, folder / SPECIAL):
         if path.exists():
-            say(f"{path}: this code of the recipe runs with all your rights")
+            say(f"{path}: the recipe runs this code with all your rights")
 
 
 def row_of(experiment: Any, options: argparse.Namespace) -> Any:
-    """Return the model that the options choose."""
+    """Return the recipe's row for --model and --size."""
     if options.model is None:
         known = dict.fromkeys(row.title for row in experiment.rows(None))
-        raise InputError(f"name a model, such as one of the recipe: {' '.join(known)}")
+        raise InputError(f"no model is given; name one of the recipe, such as {' '.join(known)}")
     return experiment.row(options.model, options.size)
 
 
@@ -90,7 +90,7 @@ def prepare(experiment: Any, options: argparse.Namespace) -> None:
 
 def evaluate(experiment: Any, options: argparse.Namespace) -> None:
     if options.run and (options.seeds or options.seed != 1):
-        raise InputError("--run names one run; leave out --seed and --seeds")
+        raise InputError("--run selects a single run; leave out --seed and --seeds")
     if options.run:
         record = experiment.named(options.run).record
         options.model, options.size = record.name, record.size
@@ -101,7 +101,7 @@ def evaluate(experiment: Any, options: argparse.Namespace) -> None:
 
 def table(experiment: Any, options: argparse.Namespace) -> None:
     if options.keep and options.from_study:
-        raise InputError("--keep and --from-study: what is made from the study is kept already")
+        raise InputError("--from-study reads what --keep has stored; leave out --keep")
     rows = experiment.rows(options.size, [*(options.models or []), *options.baseline])
     if options.models:
         rows = [row for row in rows if row.title in [*options.models, *options.baseline]]
@@ -110,18 +110,17 @@ def table(experiment: Any, options: argparse.Namespace) -> None:
 
 
 def new(options: argparse.Namespace) -> None:
-    """Write a recipe for new texts."""
     from fairseq_posattn.lab.experiments.commands import called
     from fairseq_posattn.lab.experiments.new_recipe import new_recipe
 
     path = new_recipe(options.folder, options.source, options.target, options.corpus)
-    print(f"{path}: the recipe was written; go on with {called('prepare', options.folder)}")
+    print(f"{path}: the recipe was written; continue with {called('prepare', options.folder)}")
 
 
 def options_of_training(options: argparse.Namespace) -> None:
-    """Print the options with which fairseq-train trains a preset at a shared size.
+    """Print the options with which fairseq-train trains a preset of a certain size.
 
-    They have no spaces and quotes, so that a shell takes them as they are: $(posattn-recipe ...).
+    They contain no spaces or quotes, so a shell can insert them: $(posattn recipe options ...).
     """
     from fairseq_posattn.lab.experiments.training import options_for
 
@@ -139,7 +138,7 @@ STEPS = {
 
 
 def main() -> None:
-    """Do the step that the command line names; end with the exit code of a command that failed."""
+    """Run a step of the recipe; if one of its commands fails, exit with that command's code."""
     from fairseq_posattn.lab.experiments.commands import CommandFailed
 
     options = parse_options(sys.argv[1:], __doc__)

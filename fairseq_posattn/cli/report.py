@@ -1,6 +1,6 @@
-"""Write one page of HTML that compares systems, from the JSON of posattn-score.
+"""Write an HTML report that compares systems, from the JSON files of posattn score.
 
-posattn-report SYSTEM.json ... --out report.html
+posattn report SYSTEM.json ... --out report.html
 """
 
 from __future__ import annotations
@@ -18,26 +18,23 @@ from fairseq_posattn.lab.report.systems import TITLE, read_systems
 
 
 def main() -> None:
-    """Write the report that the command line asks for."""
-    parser = command_parser("posattn-report", __doc__)
+    parser = command_parser("posattn report", __doc__)
     parser.add_argument(
         "systems",
         nargs="+",
         metavar="JSON",
-        help="compare the systems in these files of posattn-score",
+        help="files of posattn score --json, one per system",
     )
     parser.add_argument(
-        "--out", type=Path, required=True, help="write the page to this file (.html)"
+        "--out", type=Path, required=True, help="write the report to this file (.html)"
     )
     parser.add_argument(
         "--probes",
         nargs="+",
         metavar="JSON",
-        help="show the probes in these files of posattn-probe as well",
+        help="add the results in these files of posattn probe --json",
     )
-    parser.add_argument(
-        "--title", default=TITLE, help="set the title of the page (default: %(default)s)"
-    )
+    parser.add_argument("--title", default=TITLE, help="title of the report (default: %(default)s)")
     options = parser.parse_args()
     with lab_extra("the report needs"):
         from fairseq_posattn.lab.report.report import page

@@ -1,6 +1,6 @@
 """Score a translation of a test set, and compare it with a baseline.
 
-posattn-score HYPOTHESES --references REF --target-lang de --baseline BASE --json OUT
+posattn score HYPOTHESES --references REF --target-lang de --baseline BASE --json OUT
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from fairseq_posattn.lab.scoring.score import ScoreRequest, score
 
 
 def main() -> None:
-    """Score the translation, print the scores and write the JSON."""
     parser = Parser(
-        prog="posattn-score",
-        description="Score a translation of a test set, alone and against a baseline.",
+        prog="posattn score",
+        description="Score a translation of a test set, and compare it with a baseline.",
     )
-    parser.add_argument("--json", metavar="OUT", help="write all figures here, for posattn-report")
+    parser.add_argument(
+        "--json", metavar="OUT", help="write all scores to this file, for posattn report"
+    )
     add_fields(parser, ScoreRequest, {"references", "sgm"}, {"target_lang": "-t"})
     options = vars(parser.parse_args())
     out = options.pop("json")

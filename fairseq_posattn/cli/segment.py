@@ -1,14 +1,14 @@
-"""Split lines into pieces: learn from a text how to split it, then split texts.
+"""Learn subword units ("pieces") from text, and split text into them.
 
-With byte-pair encoding of words (subword-nmt):
+With byte-pair encoding of tokenised text (subword-nmt):
 
-    posattn-segment learn work/train.words work/train.de.words --codes work/codes
-    posattn-segment apply work/train.words --codes work/codes --out work/train.en
+    posattn segment learn work/train.words work/train.de.words --codes work/codes
+    posattn segment apply work/train.words --codes work/codes --out work/train.en
 
 or with sentencepiece, on text that need not be tokenised:
 
-    posattn-segment learn train.en train.de --sentencepiece work/model
-    posattn-segment apply train.en --sentencepiece work/model --out work/train.en
+    posattn segment learn train.en train.de --sentencepiece work/model
+    posattn segment apply train.en --sentencepiece work/model --out work/train.en
 """
 
 import argparse
@@ -28,24 +28,21 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_options() -> argparse.Namespace:
-    """Read the options of the command line."""
-    parser = command_parser("posattn-segment", __doc__)
+    parser = command_parser("posattn segment", __doc__)
     steps = parser.add_subparsers(required=True)
-    _add_learn(
-        steps.add_parser("learn", help="learn a segmenter from one text, or from several together")
-    )
+    _add_learn(steps.add_parser("learn", help="learn subword units from one text or several texts"))
     _add_apply(steps.add_parser("apply", help="split the lines of a text into pieces"))
     return parser.parse_args()
 
 
 def _add_learn(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("texts", nargs="+", help="learn from these files, a sentence in each line")
+    parser.add_argument("texts", nargs="+", help="files to learn from, one sentence per line")
     _add_segmenter(parser, "write")
     parser.add_argument(
         "--symbols",
         type=positive,
         default=32000,
-        help="learn this many merges of subword-nmt, or pieces of sentencepiece (default: "
+        help="number of merges (subword-nmt) or pieces (sentencepiece) to learn (default: "
         "%(default)s)",
     )
     parser.add_argument(
@@ -58,38 +55,38 @@ def _add_learn(parser: argparse.ArgumentParser) -> None:
         "--model-type",
         choices=SENTENCEPIECE_MODELS,
         default="unigram",
-        help="with --sentencepiece: learn a model of this type (default: %(default)s)",
+        help="with --sentencepiece: type of the model (default: %(default)s)",
     )
     parser.add_argument(
         "--character-coverage",
         type=share,
         default=0.9995,
-        help="with --sentencepiece: cover this share of all characters (default: %(default)s; "
-        "1.0 suits small alphabets)",
+        help="with --sentencepiece: share of characters that the model covers (default: "
+        "%(default)s; choose 1.0 for small alphabets)",
     )
     parser.set_defaults(step=_learn)
 
 
 def _add_apply(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", help="split this file, with a sentence in each line")
+    parser.add_argument("text", help="file to split, one sentence per line")
     _add_segmenter(parser, "read")
     parser.add_argument("--out", required=True, help="write the pieces to this file")
     parser.add_argument(
         "--separator",
         default=SEPARATOR,
-        help="with --codes: this marks the end of a piece that is joined to the next (default: "
+        help="with --codes: append this to each piece that is continued by the next one (default: "
         "%(default)s)",
     )
     parser.add_argument(
         "--vocabulary",
         metavar="FILE",
-        help="with --codes: split pieces further until this file has them; subword-nmt get-vocab "
-        "writes it",
+        help="with --codes: split pieces that are not in this vocabulary (written by subword-nmt "
+        "get-vocab) into smaller ones",
     )
     parser.add_argument(
         "--vocabulary-threshold",
         type=positive,
-        help="with --vocabulary: split pieces further that occur there less often",
+        help="with --vocabulary: treat pieces with a lower frequency as missing",
     )
     parser.set_defaults(step=_apply)
 
@@ -121,7 +118,7 @@ def _learn(options: argparse.Namespace) -> None:
 def _apply(options: argparse.Namespace) -> None:
     if options.sentencepiece and options.vocabulary:
         raise InputError(
-            "--vocabulary belongs to --codes, and a sentencepiece model has its own; leave it out"
+            "--vocabulary requires --codes; leave it out, because a sentencepiece model has its own"
         )
     if options.sentencepiece:
         segmenter: Segmenter = SentencePiece(options.sentencepiece)
@@ -134,7 +131,6 @@ def _apply(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Learn or apply a segmenter, as the command line says."""
     options = parse_options()
     options.step(options)
 

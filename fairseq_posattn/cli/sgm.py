@@ -1,6 +1,6 @@
-"""Write the segments of a file in NIST's format as plain lines.
+"""Extract the segments of a test set in NIST's format (SGML or XML) as plain text.
 
-posattn-sgm FILE --out TEXT
+posattn sgm FILE --out TEXT
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ from fairseq_posattn.lab.scoring.metrics.sgm import read_set, read_sets
 
 
 def main() -> None:
-    """Write the lines of the chosen set."""
-    parser = command_parser("posattn-sgm", __doc__)
-    parser.add_argument(
-        "file", help="read sources, references or translations from this file (.sgm or .xml)"
-    )
-    parser.add_argument("--out", required=True, help="write one segment a line to this file")
+    parser = command_parser("posattn sgm", __doc__)
+    parser.add_argument("file", help="file with sources, references or translations (.sgm or .xml)")
+    parser.add_argument("--out", required=True, help="write one segment per line to this file")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--set", metavar="ID", help="choose one of several sets by its sysid")
-    which.add_argument("--first", action="store_true", help="choose the first one of several sets")
+    which.add_argument("--set", metavar="ID", help="select one of several sets by its sysid")
+    which.add_argument("--first", action="store_true", help="select the first of several sets")
     parser.add_argument(
-        "--like", metavar="SOURCE", help="write the segments in the order of this file"
+        "--like", metavar="SOURCE", help="write the segments in the same order as this file"
     )
     args = parser.parse_args()
     found = read_sets(args.file)[0] if args.first else read_set(args.file, args.set)

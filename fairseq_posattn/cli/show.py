@@ -1,15 +1,15 @@
-"""Draw what a specification of attention, or a layer of a trained model, does to a sentence.
+"""Draw how mechanisms, or a layer of a trained model, change the attention in a sentence.
 
-posattn-show 'relative(max=4) + window(size=5)' --sentence 'the cat sleeps' --out picture.png
-posattn-show tree_relative --conllu dev.conllu --number 3 --out picture.html
-posattn-show --path checkpoint_best.pt --layer 2 --sentence 'The cat sleeps.' --out picture.html
+posattn show 'relative(max=4) + window(size=5)' --sentence 'the cat sleeps' --out picture.png
+posattn show tree_relative --conllu dev.conllu --number 3 --out picture.html
+posattn show --path checkpoint_best.pt --layer 2 --sentence 'The cat sleeps.' --out picture.html
 
-Each stage of each mechanism is a row, in the order in which a layer of the encoder computes them:
-masks, biases, relations, changes of scores and weights. The weights without any mechanism stand
-first, the resulting weights last. Heads stand side by side, and heads that are alike are drawn
-once. Of a SPECIFICATION the word vectors and the projections are random numbers: the picture shows
-the mechanism. With --path they are those of a trained encoder, and a raw sentence goes through the
-pipeline of its data.
+Each stage of each mechanism is drawn as a row, in the order in which a layer of the encoder
+computes them: masks, biases, relations, changes of scores and weights. The first row shows the
+weights without any mechanism, the last row the resulting weights. Columns are heads; identical
+heads are drawn once. With a SPECIFICATION, word vectors and projections are random, so the picture
+shows the mechanism alone. With --path, they are those of a trained encoder, and a raw sentence is
+preprocessed like the model's data.
 """
 
 from __future__ import annotations
@@ -18,35 +18,36 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, not_negative, positive
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.lab.pictures.figure import checked_kind, write
-from fairseq_posattn.lab.pictures.picture import HEADS, SEED, Picture, make_picture
-from fairseq_posattn.lab.pictures.sentence import BUILT_IN, sentence_of_file, sentence_of_text
-from fairseq_posattn.testing.own_modules import imported_from
-from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.lab.pictures import HEADS, SEED
+
+if TYPE_CHECKING:
+    from fairseq_posattn.lab.pictures.picture import Picture
+    from fairseq_posattn.trees.sentence import Sentence
 
 
 def parse_options() -> argparse.Namespace:
-    parser = command_parser("posattn-show", __doc__)
+    parser = command_parser("posattn show", __doc__)
     parser.add_argument(
         "specification",
         nargs="?",
         metavar="SPECIFICATION",
-        help="draw this, written as --encoder-attention takes it",
+        help="mechanisms to draw (same syntax as --encoder-attention)",
     )
     parser.add_argument(
         "--path",
         type=Path,
         metavar="CHECKPOINT",
-        help="draw the encoder of this trained model, and no SPECIFICATION",
+        help="draw the encoder of this trained model instead of a SPECIFICATION",
     )
     parser.add_argument(
         "--data",
         metavar="FOLDER",
-        help="with --path: take the data here (default: the folder that the checkpoint names)",
+        help="with --path: data folder of the model (default: the path stored in the checkpoint)",
     )
     add_sentence_options(parser)
     parser.add_argument(
@@ -54,28 +55,28 @@ def parse_options() -> argparse.Namespace:
         type=Path,
         required=True,
         metavar="FILE",
-        help="write this file, which ends in .png, .svg or .html",
+        help="write the picture to this file (.png, .svg or .html)",
     )
     parser.add_argument(
         "--layer",
         type=not_negative,
-        help="draw this layer, counted from 0 (default: the first one where a mechanism acts)",
+        help="draw this layer, counted from 0 (default: the first one with a mechanism)",
     )
     parser.add_argument(
         "--heads",
         type=positive,
-        help=f"draw so many attention heads (default: {HEADS}, or those of the specification)",
+        help=f"number of attention heads (default: {HEADS}, or as in the specification)",
     )
     parser.add_argument(
         "--seed",
         type=not_negative,
         default=SEED,
-        help="start the random numbers from this seed (default: %(default)s)",
+        help="random seed (default: %(default)s)",
     )
     parser.add_argument(
         "--user-dir",
         metavar="FOLDER",
-        help="import mechanisms of your own from this folder, as in training",
+        help="import your own mechanisms from this folder, as in training",
     )
     return parser.parse_args()
 
@@ -85,26 +86,27 @@ def add_sentence_options(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--sentence",
         metavar="TEXT",
-        help="take these words, which stand between spaces and have no tree; "
-        "with --path, this raw line",
+        help="draw this sentence, split at spaces and without a tree; with --path, the raw text",
     )
     source.add_argument(
         "--conllu",
         metavar="FILE",
-        help="take a sentence with its tree from this file, also .gz, .xz or .zst "
-        "(default: a sentence with a tree that is built in)",
+        help="draw a sentence of this file with its tree; may be .gz, .xz or .zst "
+        "(default: a built-in sentence with a tree)",
     )
     parser.add_argument(
         "--number",
         type=not_negative,
-        help="take this sentence of the CoNLL-U file, counted from 0 (default: 0)",
+        help="with --conllu: draw this sentence, counted from 0 (default: 0)",
     )
 
 
 def chosen_sentence(options: argparse.Namespace) -> tuple[str, Sentence]:
-    """Return the text and the sentence that were asked for, or those that are built in."""
+    """Return the text and the words of the chosen sentence, or of the built-in one."""
+    from fairseq_posattn.lab.pictures.sentence import BUILT_IN, sentence_of_file, sentence_of_text
+
     if options.number is not None and options.conllu is None:
-        raise InputError("--number counts the sentences of a CoNLL-U file; name it with --conllu")
+        raise InputError("--number selects a sentence of a CoNLL-U file; name it with --conllu")
     if options.conllu is not None:
         return sentence_of_file(options.conllu, options.number or 0)
     if options.sentence is not None:
@@ -114,15 +116,15 @@ def chosen_sentence(options: argparse.Namespace) -> tuple[str, Sentence]:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Refuse options of a specification beside those of a trained model."""
+    """Raise an InputError if options for a specification and for a trained model are mixed."""
     if (options.specification is None) == (options.path is None):
-        raise InputError("name what to draw: a SPECIFICATION, or a trained model with --path")
+        raise InputError("expected either a SPECIFICATION or --path; give one of them")
     if options.path is None and options.data is not None:
-        raise InputError("--data belongs to --path, the checkpoint of a trained model")
+        raise InputError("--data applies to a trained model only; name its checkpoint with --path")
     if options.path is not None and (options.heads is not None or options.seed != SEED):
-        raise InputError("a trained model has its own heads and numbers; leave --heads, --seed out")
+        raise InputError("--heads and --seed do not apply to a trained model; leave them out")
     if options.path is not None and options.conllu is None and options.sentence is None:
-        raise InputError("--path needs a sentence; give --sentence TEXT or --conllu FILE")
+        raise InputError("--path requires a sentence; give --sentence TEXT or --conllu FILE")
 
 
 def chosen_picture(options: argparse.Namespace) -> Picture:
@@ -132,6 +134,9 @@ def chosen_picture(options: argparse.Namespace) -> Picture:
 
         data, user_dir = options.data, options.user_dir
         return trained_picture(options.path, text, sentence, options.layer, data, user_dir)
+    from fairseq_posattn.lab.pictures.picture import make_picture
+    from fairseq_posattn.testing.own_modules import imported_from
+
     if options.user_dir is not None:
         imported_from(options.user_dir)
     return make_picture(options.specification, sentence, options.layer, options.heads, options.seed)
@@ -140,12 +145,14 @@ def chosen_picture(options: argparse.Namespace) -> Picture:
 def main() -> None:
     options = parse_options()
     check(options)
+    from fairseq_posattn.lab.pictures.figure import checked_kind, write
+
     kind = checked_kind(options.out)
     picture = chosen_picture(options)
     if not write(picture, options.out, kind):
         hint = (
-            "the fonts lack some letters, which may be drawn as boxes; install a font with them, "
-            "such as Debian's package fonts-noto-cjk for East Asian ones, or write .html"
+            "the installed fonts lack some characters, which may be drawn as boxes; install a font "
+            "with them (for East Asian text, Debian's fonts-noto-cjk), or write .html"
         )
         print(hint, file=sys.stderr)
     print(options.out)

@@ -1,9 +1,9 @@
 """Tag new text with a trained tagger.
 
-    posattn-tag checkpoints/checkpoint_best.pt < text > tagged
+    posattn tag checkpoints/checkpoint_best.pt < text > tagged
 
-The text has one sentence in each line, with words between spaces. Or it is CoNLL-U, whose column of
-tags is filled, and whose other columns stay as they are.
+The text contains one sentence per line, tokenised and split at spaces. Alternatively, it is in
+CoNLL-U format; then only the column of tags is filled, and the others are copied.
 """
 
 from __future__ import annotations
@@ -29,26 +29,25 @@ if TYPE_CHECKING:
 
 
 def parser() -> ArgumentParser:
-    """Make the parser of the command line."""
-    parser = command_parser("posattn-tag", __doc__)
-    parser.add_argument("model", metavar="MODEL", help="tag with this checkpoint of --task tagging")
+    parser = command_parser("posattn tag", __doc__)
+    parser.add_argument("model", metavar="MODEL", help="checkpoint trained with --task tagging")
     parser.add_argument(
         "--text", metavar="FILE", help="read the text from this file (default: stdin)"
     )
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help="write to this file, which appears when it is complete (default: stdout)",
+        help="write to this file, atomically at the end (default: stdout)",
     )
     parser.add_argument(
         "--data",
         metavar="FOLDER",
-        help="read the dictionaries from this folder (default: the one of the training)",
+        help="read the dictionaries from this folder (default: the path stored in the checkpoint)",
     )
     parser.add_argument(
         "--format",
         choices=["pairs", "tags"],
-        help="write plain text as word_TAG (default), or write the tags alone",
+        help="for plain text: write word_TAG (pairs, default) or only the tags",
     )
     parser.add_argument(
         "--batch-size",
@@ -60,15 +59,20 @@ def parser() -> ArgumentParser:
         "--buffer-size",
         type=positive,
         default=2000,
-        help="read this many sentences before tagging them, so that batches can be made of "
-        "similar lengths (default: 2000; 1 answers each line at once)",
+        help="read this many sentences before tagging, to batch sentences of similar length "
+        "(default: 2000; 1 tags each line immediately)",
     )
     add_model_options(parser)
     return parser
 
 
 class TextTagger:
-    """A tagger has a trained model with its dictionaries."""
+    """A trained tagger with its dictionaries, for sentences of any length.
+
+    Example:
+
+        TextTagger("checkpoint_best.pt").tags([["The", "cat"]])  # [["DET", "NOUN"]]
+    """
 
     def __init__(
         self, path: str, data: str | None = None, cpu: bool = False, user_dir: str | None = None
@@ -90,8 +94,8 @@ class TextTagger:
         task["curve"] = None
         if not Path(task["data"]).is_dir():
             raise InputError(
-                f"{task['data']}: the data of this model are not there; name their folder with "
-                "--data"
+                f"{task['data']}: the data folder of this model does not exist; give its new path "
+                "with --data"
             )
         models, _, self.task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
         self.vocabulary = self.task.vocabulary
@@ -102,7 +106,7 @@ class TextTagger:
         self.move = utils.move_to_cuda if self.cuda else lambda sample: sample
 
     def tags(self, sentences: Sequence[Sequence[str]], batch_size: int = 64) -> list[list[str]]:
-        """Return the tags of sentences of any length."""
+        """Return the tags of each sentence, one per word."""
         pieces = [
             (k, piece)
             for k, words in enumerate(sentences)
@@ -114,7 +118,7 @@ class TextTagger:
         return tags
 
     def tags_of_pieces(self, pieces: list[tuple[int, Sequence[str]]], batch_size: int) -> list:
-        """Return the tags of parts of sentences, none longer than the model admits."""
+        """Return the tags of parts of sentences that are not too long for the model."""
         import torch
 
         from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
@@ -136,7 +140,7 @@ class TextTagger:
 
 
 def load_state(path: str) -> dict:
-    """Load a checkpoint, and refuse one of another task than tagging."""
+    """Load a checkpoint; raise an InputError if its task is not tagging."""
     from fairseq import checkpoint_utils
 
     try:
@@ -144,24 +148,21 @@ def load_state(path: str) -> dict:
         task = state["cfg"]["task"]["_name"]
     except (OSError, InputError):
         raise
-    except Exception as error:  # a file of another kind can raise anything here
+    except Exception as error:  # loading a file that is no checkpoint can raise any exception
         raise InputError(
-            f"{path}: the file cannot be loaded as a checkpoint ({error}); name another one"
+            f"{path}: the file is not a readable checkpoint ({error}); name another one"
         ) from error
     if task != "tagging":
         raise InputError(
-            f"{path}: this is a model of the task '{task}'; name one of the task 'tagging'"
+            f"{path}: this model was trained with --task {task}; name one of --task tagging"
         )
     return state
 
 
 def main() -> None:
-    """Tag the text that the command line names."""
     args = parser().parse_args()
     from fairseq_posattn.text.tagging.text import read_text
 
-    if min(args.batch_size, args.buffer_size) < 1:
-        raise InputError("--batch-size and --buffer-size must be at least 1; give a larger number")
     if args.out:
         refuse_unwritable(Path(args.out))
     tagger = TextTagger(args.model, args.data, args.cpu, args.user_dir)
@@ -177,7 +178,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def writer(path: str | None):
-    """Yield a function that writes to a file, or to standard output at once."""
+    """Yield a function that writes to a file, or unbuffered to standard output."""
     if path:
         with written_whole(path) as file:
             yield file.write

@@ -1,9 +1,9 @@
-r"""Train a parser for --model-dir from a treebank of any language, with stanza's own trainers.
+r"""Train stanza models (for --model-dir) on a treebank of any language, with stanza's trainers.
 
-    posattn-train-parser UD_Coptic-Scriptorium --lang cop --out models
-    posattn-parse text.cop --lang cop --model-dir models --out text.conllu
+    posattn train-parser UD_Coptic-Scriptorium --lang cop --out models
+    posattn parse text.cop --lang cop --model-dir models --out text.conllu
 
-If the command is killed, run it again, and it goes on where it was.
+You can interrupt the command at any time; run it again to resume.
 """
 
 import argparse
@@ -26,58 +26,56 @@ NAMES = {
 
 
 def parse_options() -> argparse.Namespace:
-    """Read the options of the command line."""
-    parser = command_parser("posattn-train-parser", __doc__)
+    parser = command_parser("posattn train-parser", __doc__)
     add = parser.add_argument
     add(
         "treebank",
         metavar="TREEBANK",
         nargs="?",
         type=Path,
-        help="learn from this folder of Universal Dependencies, with *-ud-train.conllu and "
-        "*-ud-dev.conllu, which may end in .gz, .xz or .zst",
+        help="folder of a Universal Dependencies treebank, with *-ud-train.conllu and "
+        "*-ud-dev.conllu (may be .gz, .xz or .zst)",
     )
-    add("--train", metavar="CONLLU", type=Path, help="instead of a folder: learn from this file")
+    add("--train", metavar="CONLLU", type=Path, help="instead of a folder: training file")
     add(
         "--dev",
         metavar="CONLLU",
         type=Path,
-        help="instead of a folder: choose the best steps by this file, and score on it",
+        help="instead of a folder: file to select the best checkpoint on, and to score on",
     )
     add(
         "--lang",
         required=True,
-        help="call the language so, in --lang of posattn-parse, too; stanza need not know it",
+        help="language code, which posattn parse --lang also needs; may be unknown to stanza",
     )
-    add("--out", required=True, type=new_folder, help="make this folder of models")
+    add("--out", required=True, type=new_folder, help="write the models to this folder")
     add(
         "--size",
         choices=list(SIZES),
         default=SMALL.name,
-        help="tiny: for a first try, five minutes on one core; small: a quarter of "
-        "an hour on one core (default); full: as large and as long as stanza trains, for a GPU",
+        help="size of the models and length of training: tiny (for a first try, 5 minutes on one "
+        "core), small (default, 15 minutes on one core) or full (stanza's settings, for a GPU)",
     )
     add(
         "--no-tokenizer",
         action="store_true",
-        help="train no tokeniser, for text that is tokenised already",
+        help="do not train a tokeniser; the parser then requires tokenised text",
     )
-    add("--work", type=new_folder, help="keep the files between the steps here (default: OUT.work)")
+    add("--work", type=new_folder, help="folder for intermediate files (default: OUT.work)")
     add("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     return parser.parse_args()
 
 
 def files_named(options: argparse.Namespace) -> tuple[Path, Path]:
-    """Return the files of the treebank, or refuse options that contradict each other."""
+    """Return the training and the dev file; raise an InputError if options contradict."""
     if options.treebank and not (options.train or options.dev):
         return files_of(options.treebank)
     if options.treebank or not (options.train and options.dev):
-        raise InputError("name a folder TREEBANK, or two files, with --train and --dev")
+        raise InputError("expected either TREEBANK or --train and --dev; give one of these")
     return options.train, options.dev
 
 
 def main() -> None:
-    """Train the parser that the command line names."""
     options = parse_options()
     scores = train_parser(
         *files_named(options),
@@ -93,7 +91,6 @@ def main() -> None:
 
 
 def command() -> None:
-    """Run the command and exit."""
     run(main)
 
 

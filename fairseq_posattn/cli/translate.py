@@ -1,8 +1,8 @@
-"""Translate text, a line at a time, with a model that posattn-export has written.
+"""Translate text line by line with a model written by posattn export.
 
-posattn-translate exported < text > translations
+posattn translate exported < text > translations
 
-Neither torch nor fairseq is needed or imported.
+Neither torch nor fairseq is required.
 """
 
 from __future__ import annotations
@@ -19,36 +19,33 @@ from fairseq_posattn.io.files import decoded
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationRequest:
-    """This says with what, and how, text is translated; each field is an option."""
+    """The options of `posattn translate`."""
 
-    folder: str = option("the folder that posattn-export has written", metavar="FOLDER")
-    beam: int = option(
-        "search with so many hypotheses (default: %(default)s)", 5, type=between(1, 1000)
-    )
+    folder: str = option("folder written by posattn export", metavar="FOLDER")
+    beam: int = option("beam size (default: %(default)s)", 5, type=between(1, 1000))
     lenpen: float = option(
-        "divide scores by this power of the length (default: %(default)s)",
+        "length penalty: divide scores by this power of the length (default: %(default)s)",
         1.0,
         type=between(-10.0, 10.0),
     )
     alternatives: int = option(
-        "write so many translations of each line (default: %(default)s)", 1, type=between(1, 1000)
+        "number of translations per line (default: %(default)s)", 1, type=between(1, 1000)
     )
     scores: bool = option("write the score and a tab before each translation", False)
     batch: int = option(
-        "translate so many lines at once (default: %(default)s)", 32, type=between(1, 10_000)
+        "number of lines per batch (default: %(default)s)", 32, type=between(1, 10_000)
     )
     threads: int = option(
-        "compute with so many threads (default, and at most: as many as there are cores)",
+        "number of threads (default and maximum: the number of cores)",
         0,
         type=between(0, 100_000),
     )
 
 
 def main() -> None:
-    """Translate standard input to standard output."""
     from fairseq_posattn.doors.exported import Translator
 
-    request = asked(TranslationRequest, "posattn-translate", __doc__)
+    request = asked(TranslationRequest, "posattn translate", __doc__)
     translator = Translator(request.folder, request.threads)
     source, number = decoded(sys.stdin.buffer, "standard input"), 1
     while lines := list(islice(source, request.batch)):

@@ -1,6 +1,6 @@
-"""Write the translations in logs of fairseq-generate as text, in the order of the test set.
+"""Extract the translations from logs of fairseq-generate, in the order of the test set.
 
-posattn-translations DATA generate.log --out translations
+posattn translations DATA generate.log --out translations
 """
 
 from __future__ import annotations
@@ -19,50 +19,48 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the options of the command line."""
-    parser = command_parser("posattn-translations", __doc__)
+    parser = command_parser("posattn translations", __doc__)
     parser.add_argument(
-        "data", help="name the folder of the binarised data, which says how pieces become text"
+        "data", help="data folder, which stores how subword units are joined to text"
     )
-    parser.add_argument(
-        "logs", nargs="+", help="read these outputs of fairseq-generate, all shards of a run"
-    )
-    parser.add_argument("--out", required=True, help="write one translation a line to this file")
+    parser.add_argument("logs", nargs="+", help="logs of fairseq-generate, all shards of a run")
+    parser.add_argument("--out", required=True, help="write one translation per line to this file")
     parser.add_argument(
         "--gen-subset",
         default="test",
         metavar="NAME",
-        help="expect logs of this set of the data, and of all its sentences (default: %(default)s)",
+        help="subset that was translated; its number of sentences is checked (default: "
+        "%(default)s)",
     )
     parser.add_argument(
-        "--sources", metavar="OUT", help="write the pieces of the sources to this file, too"
+        "--sources", metavar="OUT", help="also write the segmented sources to this file"
     )
     parser.add_argument(
         "--separator",
         default=SEPARATOR,
-        help="name the mark of pieces, @@ or \u2581, if the data do not (default: %(default)s)",
+        help="marker of subword units, @@ or \u2581, unless the data name it (default: "
+        "%(default)s)",
     )
     parser.add_argument(
         "--detokenize",
         metavar="LANG",
-        help="detokenise with Moses for this language, if the data do not say how",
+        help="detokenise with Moses for this language, unless the data name a detokeniser",
     )
     return parser.parse_args(arguments)
 
 
 def main() -> None:
-    """Write the translations, and the sources if they are asked for."""
     args = parse_arguments()
     if args.detokenize and text_pipeline.exists(args.data):
         raise InputError(
-            f"{args.data}/{text_pipeline.FILE} says how to detokenise; leave out --detokenize"
+            f"{args.data}/{text_pipeline.FILE} defines the detokeniser; leave out --detokenize"
         )
     decode = to_text(args.data, args.separator, args.detokenize)
     logs = read_logs(args.logs)
     texts = [(args.sources, outputs(logs, "S"))] if args.sources else []
     translations = [decode(pieces) for pieces in outputs(logs)]
     check_set(logs, args.data, args.gen_subset, len(translations))
-    texts.append((args.out, translations))  # the last file gets its name last
+    texts.append((args.out, translations))  # last, because the files are renamed in this order
     with written_together([path for path, _ in texts]) as files:
         for file, (_, lines) in zip(files, texts, strict=True):
             file.writelines(f"{line}\n" for line in lines)

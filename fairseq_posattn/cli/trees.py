@@ -1,10 +1,10 @@
-r"""Give the sentences of a treebank control trees, which have less of their syntax, or nothing.
+r"""Replace the trees of a treebank by control trees, which contain less or no syntax.
 
-    posattn-trees train.conllu.xz --control chain --out train.chain.conllu.xz
+    posattn trees train.conllu.xz --control chain --out train.chain.conllu.xz
 
-A gain from syntax is the difference to a model that was trained in the same way on control trees,
-because any tree may help. All columns but HEAD, DEPREL and DEPS stay as they are. posattn-prepare
-takes the same options, and gives new text the same control.
+A model may gain from any tree. So measure the gain from syntax against the same model trained on
+control trees. Only the columns HEAD, DEPREL and DEPS change. posattn prepare has the same options,
+and then applies the same control to new text.
 """
 
 from functools import partial
@@ -17,15 +17,14 @@ from fairseq_posattn.trees.control import TreeControl
 
 
 def main() -> None:
-    """Write the treebank that the command line names."""
-    parser = command_parser("posattn-trees", __doc__)
+    parser = command_parser("posattn trees", __doc__)
     parser.add_argument(
-        "treebank", metavar="CONLLU", help="read this treebank; .gz, .xz and .zst are read"
+        "treebank", metavar="CONLLU", help="treebank to change; may be .gz, .xz or .zst"
     )
     parser.add_argument(
         "--out",
         required=True,
-        help="write the treebank here; the name ends in .conllu, .conllu.xz or .conllu.zst",
+        help="write the treebank to this file (.conllu, .conllu.xz or .conllu.zst)",
     )
     add_fields(parser, TreeControl)
     add_several_roots(parser)

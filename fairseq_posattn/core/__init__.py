@@ -1,1 +1,1 @@
-"""The core is the tensor code of the package; it needs torch only and knows nothing of fairseq."""
+"""Attention, positions and other tensor code; it depends on torch, but not on fairseq."""

@@ -1,8 +1,7 @@
-"""Dropout takes about half of torch's time here on a CPU.
+"""Dropout for CPUs in about half of the time of torch's.
 
-torch draws a number of its own for each element. Here each 64 random bits decide about four
-elements, so a rate is rounded to the next multiple of 2^-16. What is kept is divided by the exact
-share that is kept.
+torch draws one random number per element. Here, 64 random bits serve four elements, so rates are
+rounded to multiples of 2^-16. The elements that are kept are divided by the exact keep probability.
 """
 
 from __future__ import annotations
@@ -13,14 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-STEPS = 2**16  # a rate has this many values
+STEPS = 2**16  # resolution of rates
 
 
 def fast_dropout(x: Tensor, rate: float) -> Tensor:
-    """Return x with elements set to zero at this rate, and the others made larger instead.
-
-    Elsewhere than on a CPU it is torch's own dropout.
-    """
+    """Apply dropout to x; on devices other than CPUs by torch's own dropout."""
     dropped = round(rate * STEPS)
     if x.device.type != "cpu" or not 0 < dropped < STEPS:
         return F.dropout(x, rate)
@@ -29,15 +25,15 @@ def fast_dropout(x: Tensor, rate: float) -> Tensor:
 
 
 def kept_elements(like: Tensor, dropped: int) -> Tensor:
-    """Return which elements are kept, bool, of the shape of another tensor."""
+    """Draw which elements to keep, bool, in the shape of `like`."""
     count = like.numel()
     bits = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    chosen = bits.view(torch.int16)[:count] >= dropped - STEPS // 2  # int16 begins at -2^15
+    chosen = bits.view(torch.int16)[:count] >= dropped - STEPS // 2  # int16 starts at -2^15
     return chosen.view(like.shape)
 
 
 class Dropped(torch.autograd.Function):
-    """Sets elements to zero, and the same ones of the gradient."""
+    """Dropout that stores only the boolean mask for the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dropped: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""`help` prints about each class what it does, its paper, and its options with their meaning."""
+"""The text of `help`: for each class its purpose, its paper, and its options."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 WIDTH = 100  # columns of a terminal
 KIND_WIDTH = 12  # columns for the type of an option
 KINDS = {int: "whole number", float: "number", bool: "true/false", str: "word"}
-NEEDS_TREES = "It needs the dependency trees of the sentences."
-NEEDS_LABELS = "It reads the relations of the words, which the data must have."
+NEEDS_TREES = "Requires dependency trees of the sentences."
+NEEDS_LABELS = "Requires data with relation labels."
 LEARNS_FROM_TREES = (
-    "Training needs trees and --criterion tree_supervised_cross_entropy, translation neither."
+    "Training requires trees and --criterion tree_supervised_cross_entropy; translation does not."
 )
-NOTHING_SAID = "Its class has no docstring that says what it does."
-Row = tuple[str, str, str]  # an option as written with its default, its type, what it means
+NOTHING_SAID = "Its class has no docstring."
+Row = tuple[str, str, str]  # name=default, type and meaning of an option
 
 
 def help_text(
@@ -31,10 +31,10 @@ def help_text(
     rows: Mapping[str, Sequence[Row]],
     options: Mapping[str, type[DataclassInstance]] | None = None,
 ) -> str:
-    """Return the whole text: an introduction, then what each class says about itself.
+    """Return the introduction, followed by one entry per class.
 
-    remarks are sentences that stand below what a class does; rows are options that its dataclass
-    does not have, such as heads; options are dataclasses in the place of a class's own Options.
+    remarks: a sentence to print below the description of a class. rows: options outside of the
+    dataclass, such as heads. options: dataclasses that replace a class's own Options.
     """
     own = options or {}
     parts = [
@@ -59,7 +59,7 @@ def entry(
 
 
 def first_paragraph(cls: type[Any]) -> str:
-    """Return the first paragraph of a class's own docstring as one line, or nothing."""
+    """Return the first paragraph of a class's own docstring as one line, or ""."""
     text = inspect.cleandoc(vars(cls).get("__doc__") or "")
     return " ".join(text.split("\n\n")[0].split())
 
@@ -77,7 +77,7 @@ def rows_of(options: type[DataclassInstance]) -> list[Row]:
 
 
 def lines_of(default: str, kind: str, meaning: str) -> list[str]:
-    """Return an option in columns; the meaning begins on a line of its own below a long type."""
+    """Format an option in columns; its meaning starts on a new line below a long type."""
     start = f"    {default:<18}  "
     column = " " * (len(start) + KIND_WIDTH + 2)
     if len(kind) > KIND_WIDTH or len(default) > 18:

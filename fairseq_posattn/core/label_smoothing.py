@@ -1,13 +1,12 @@
-"""Cross-entropy with smoothed labels is computed from the scores of all words in one place.
+"""Label-smoothed cross-entropy that computes the gradient in place of the scores.
 
 With the smoothing e, V words and p = softmax(s), the loss of a target t is
 
     (1 - e - e') (-log p_t) + e' sum_v (-log p_v),  e' = e / (V - 1)
 
-as in fairseq. Its gradient by s_v is p_v - e', and at t besides -(1 - e - e'). Rows of scores are
-taken in parts small enough for a cache, and the gradient is written over the scores, which nobody
-reads after that. So there is never a second tensor of their size, and none at all where the scores
-are computed here.
+as in fairseq. Its derivative by s_v is p_v - e', and for v = t additionally -(1 - e - e'). Rows are
+processed in chunks that fit into a cache, and the gradient overwrites the scores, so there is no
+second tensor of their size. `projected_cross_entropy` also avoids the first one.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from torch.autograd.function import once_differentiable
 from fairseq_posattn.core.attention.mechanism import at_least_float32
 from fairseq_posattn.core.table_gradient import TableGradient
 
-PART = {"cpu": 2**18, "cuda": 2**24}  # scores that are worked on at once
-MADE = 2**23  # scores that are computed at once: enough rows for fast products
+PART = {"cpu": 2**18, "cuda": 2**24}  # scores per chunk
+MADE = 2**23  # scores per matrix product: enough rows for fast products
 
 
 def smoothed_cross_entropy(
     scores: Tensor, targets: Tensor, smoothing: float, ignored: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the sum of the losses, and that of -log p_t, which has no gradient.
+    """Return the sum of the losses, and the sum of -log p_t, which has no gradient.
 
-    scores: N V. targets: N, the words' numbers, of which rows with `ignored` count nothing. The
-    scores are gone after the backward pass, which may run once.
+    scores: N V. targets: N, word indices; rows with the target `ignored` do not count. The backward
+    pass overwrites the scores, so it can run only once.
     """
     found: tuple[Tensor, Tensor] = Smoothed.apply(  # type: ignore[no-untyped-call]  # torch has none
         scores, targets, smoothing, ignored
@@ -48,10 +47,10 @@ def projected_cross_entropy(
     ignored: int,
     total: TableGradient | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return what `smoothed_cross_entropy` returns of the scores features · tableᵀ.
+    """Return `smoothed_cross_entropy` of the scores features · tableᵀ.
 
-    features: N D. table: V D. targets: N. total: gets the gradient of the table, if it is given.
-    Scores of ignored rows are not computed. The backward pass may run once.
+    features: N D. table: V D. targets: N. total: collects the gradient of the table, if given.
+    Scores of ignored rows are not computed. The backward pass can run only once.
     """
     real = (targets != ignored).nonzero()[:, 0]
     features, targets = features.index_select(0, real), targets.index_select(0, real)
@@ -62,7 +61,7 @@ def projected_cross_entropy(
 
 
 class Smoothed(torch.autograd.Function):
-    """Computes what `smoothed_cross_entropy` returns, and the gradient."""
+    """Implements `smoothed_cross_entropy`."""
 
     @staticmethod
     def forward(
@@ -81,7 +80,7 @@ class Smoothed(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
         if ctx.spent:
-            raise RuntimeError("the scores are gone: call backward once")
+            raise RuntimeError("the scores were overwritten; call backward once")
         ctx.spent = True
         scores, targets, logs, real = ctx.saved_tensors
         scale = (real * gradient)[:, None]
@@ -96,7 +95,7 @@ class Smoothed(torch.autograd.Function):
 
 
 class Projected(torch.autograd.Function):
-    """Computes scores, loss and gradients of some rows at a time, and keeps the gradients only."""
+    """Computes scores, loss and gradients chunk by chunk, and stores only the gradients."""
 
     @staticmethod
     def forward(
@@ -133,7 +132,7 @@ class Projected(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.gradients is None:
-            raise RuntimeError("the gradients are gone: call backward once")
+            raise RuntimeError("the gradients were released; call backward once")
         (of_features, of_table), ctx.gradients = ctx.gradients, None
         if gradient != 1:
             of_features, of_table = of_features.mul_(gradient), of_table.mul_(gradient)
@@ -152,7 +151,7 @@ def losses(
 
 
 def to_gradient(scores: Tensor, targets: Tensor, logs: Tensor, smoothing: float) -> None:
-    """Replace scores by the gradient of the loss of each row."""
+    """Overwrite scores with the gradient of the loss of each row."""
     share = smoothing / (scores.size(1) - 1)  # e'
     scores.sub_(logs[:, None]).exp_().sub_(share)
     at = targets[:, None]
@@ -160,12 +159,12 @@ def to_gradient(scores: Tensor, targets: Tensor, logs: Tensor, smoothing: float)
 
 
 def sums_of_rows(scores: Tensor, targets: Tensor) -> list[Tensor]:
-    """Return of each row: log sum exp s, the score of the target, and the sum of all scores."""
+    """Return log-sum-exp, score of the target, and sum of the scores of each row."""
     return [torch.cat(numbers) for numbers in zip(*of_parts(scores, targets), strict=True)]
 
 
 def of_parts(scores: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield what `sums_of_rows` returns of each part of the rows."""
+    """Yield the results of `sums_of_rows` chunk by chunk."""
     for rows in parts(scores):
         wide = at_least_float32(scores[rows])
         of_targets = wide.gather(1, targets[rows, None])[:, 0]
@@ -173,7 +172,7 @@ def of_parts(scores: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor, 
 
 
 def parts(rows: Tensor, width: int | None = None, room: int | None = None) -> Iterator[slice]:
-    """Yield the rows of each part, such that a part has room for its rows of some width."""
+    """Yield slices of rows of this width, with at most `room` elements each (at least one row)."""
     room = PART.get(rows.device.type, PART["cuda"]) if room is None else room
     size = max(1, room // (width or rows.size(1)))
     for start in range(0, len(rows), size):

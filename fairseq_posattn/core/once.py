@@ -1,4 +1,4 @@
-"""An attribute that is computed when it is first asked for."""
+"""An attribute that is computed at its first access."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ if TYPE_CHECKING:
 else:
 
     class once:
-        """Keeps what a method returns as an attribute, as functools.cached_property does.
-
-        That takes a lock before Python 3.12, which torch.compile cannot follow.
-        """
+        """Like functools.cached_property, which before Python 3.12 takes a lock that torch.compile
+        does not support."""
 
         def __init__(self, make):
             self.make = make

@@ -1,14 +1,14 @@
-"""The type of an option says how a specification writes its value.
+"""How specifications write the values of options, according to their types.
 
 | type of the field            | written                                                |
 |------------------------------|--------------------------------------------------------|
 | `bool`                       | `true` or `false`                                      |
 | `int`, `float`, `str`        | `3`, `0.5`, `zeros`                                    |
-| an `enum.Enum`               | the name of a member in small letters                  |
+| an `enum.Enum`               | the name of a member in lower case                     |
 | `X | None`                   | `none`, or as X                                        |
-| `tuple[X, ...]`, `tuple[X, Y]` | values joined by a bar, `3|5|7`; without any: `|`    |
+| `tuple[X, ...]`, `tuple[X, Y]` | values joined by a bar, `3|5|7`; if empty: `|`       |
 
-`write` gives the canonical form, which `read` takes back.
+`write` returns the canonical form, which `read` parses.
 """
 
 from __future__ import annotations
@@ -30,22 +30,24 @@ PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "
 INFINITE = ("inf", "-inf")
 BAR = "|"
 NONE = "none"
-LARGEST = 2**16  # pieces of the longest sentence: sizes, distances and lengths beyond it are typos
+LARGEST = 2**16  # maximum sentence length: larger sizes, distances and lengths are typos
 MOST_LAYERS = 32
-ANY_SIZE = "any_size"  # marks an option that may be larger, because nothing is allocated for it
+ANY_SIZE = "any_size"  # marks an option that may be larger, because it requires no memory
 Value = TypeVar("Value")
 
 
 def option(default: Value, meaning: str, limit: Mapping[str, Any] = MappingProxyType({})) -> Value:
-    """Return a field of a dataclass of options, with its default and what `help` says about it.
+    """Return the dataclass field of an option, with its default and its text in `help`.
 
-    limit: which values are admitted, by a function of `fairseq_posattn.io.records`.
+        size: int = option(3, "number of keys in the window", at_least(1))
+
+    limit: the admitted values, as a function of `fairseq_posattn.io.records` returns them.
     """
     return dataclasses.field(default=default, metadata={"help": meaning, **limit})
 
 
 def some_layers() -> Mapping[str, Any]:
-    """Return the metadata of an option that counts layers."""
+    """Return field metadata that admits numbers of layers."""
     return limit(lambda count: 1 <= count <= MOST_LAYERS, f"1 to {MOST_LAYERS}")
 
 
@@ -54,24 +56,23 @@ def is_huge(value: Any) -> bool:
 
 
 def check_limits(options: DataclassInstance) -> None:
-    """Raise a ValueError for the first option whose value is beyond its limit."""
+    """Raise a ValueError for the first option whose value is not admitted."""
     for field in dataclasses.fields(options):
         limits, value = field.metadata.get(LIMIT), getattr(options, field.name)
         parts = value if isinstance(value, tuple) else (value,)
         if ANY_SIZE not in field.metadata and any(map(is_huge, parts)):
             raise ValueError(
-                f"{field.name}={shown(value)}: give a whole number up to {LARGEST:,}, the pieces "
-                "of the longest sentence"
+                f"{field.name}={shown(value)} is out of range; use a whole number up to {LARGEST:,}"
             )
         if limits and not limits.admits(value):
             raise ValueError(f"{field.name}={value}: expected {limits.expected}")
 
 
 def kinds_of(options: type[DataclassInstance]) -> dict[str, Any]:
-    """Return the type of each option, by its name."""
+    """Return the type of each option by name."""
     try:
         hints = get_type_hints(options)
-    except NameError:  # the class was made in a function, where the names of its types are unknown
+    except NameError:  # the class is local to a function, so its annotations cannot be resolved
         hints = {}
     return {
         field.name: hints.get(field.name, type(field.default))
@@ -80,7 +81,7 @@ def kinds_of(options: type[DataclassInstance]) -> dict[str, Any]:
 
 
 def read(text: str, kind: Any) -> Any:
-    """Return the value that a text stands for; raise a ValueError if it stands for none."""
+    """Parse a text as a value of this type; raise a ValueError if it is invalid."""
     if (inner := without_none(kind)) is not None:
         return None if text.lower() == NONE else read(text, inner)
     if get_origin(kind) is tuple:
@@ -91,7 +92,7 @@ def read(text: str, kind: Any) -> Any:
     if kind is bool:
         return chosen(text, {"true": True, "false": False})
     if not text:
-        raise ValueError("nothing is written")
+        raise ValueError("the value is empty")
     readers = {int: plain_number, float: decimal_number}
     value = kind(text) if text in INFINITE else readers.get(kind, kind)(text)
     if value is None:
@@ -101,12 +102,12 @@ def read(text: str, kind: Any) -> Any:
 
 def chosen(text: str, values: Mapping[str, Any]) -> Any:
     if text.lower() not in values:
-        raise ValueError(f"'{text}' is none of {', '.join(values)}")
+        raise ValueError(f"'{text}' is not one of {', '.join(values)}")
     return values[text.lower()]
 
 
 def write(value: Any, kind: Any) -> str:
-    """Return the canonical text of a value."""
+    """Return the canonical form of a value."""
     if value is None:
         return NONE
     kind = without_none(kind) or kind
@@ -121,7 +122,7 @@ def write(value: Any, kind: Any) -> str:
 
 
 def expected(kind: Any) -> str:
-    """Return what a text of this type must be, for an error."""
+    """Describe the admitted texts of a type for an error message."""
     if (inner := without_none(kind)) is not None:
         return f"{NONE}, or {expected(inner)}"
     if get_origin(kind) is tuple:
@@ -137,39 +138,39 @@ def expected(kind: Any) -> str:
 
 
 def fault_of(kind: Any) -> str | None:
-    """Return why a specification cannot write values of a type; None: it can."""
+    """Return why options cannot have this type, or None if they can."""
     if (inner := without_none(kind)) is not None:
         if is_enum(inner) and NONE in members(inner):
-            return f"'{NONE}' would be both None and a member of {inner.__name__}"
+            return f"'{NONE}' would mean both None and a member of {inner.__name__}"
         return fault_of(inner)
     if get_origin(kind) is tuple and get_args(kind):
         parts = [part for part in get_args(kind) if part is not Ellipsis]
         if any(get_origin(part) is tuple for part in parts):
-            return "a tuple cannot hold tuples"
+            return "a tuple cannot contain tuples"
         return next(filter(None, map(fault_of, parts)), None)
     if is_enum(kind):
         same = len(members(kind)) < len(kind.__members__)
-        return f"members of {kind.__name__} differ in capital letters only" if same else None
+        return f"members of {kind.__name__} differ only in case" if same else None
     if kind in PLAIN:
         return None
     return (
-        f"{getattr(kind, '__name__', kind)} is none of bool, int, float, str, an enum.Enum, "
+        f"{getattr(kind, '__name__', kind)} is not one of bool, int, float, str, an enum.Enum, "
         "tuple[X, ...], tuple[X, Y], X | None"
     )
 
 
 def kinds_of_parts(kind: Any, count: int) -> tuple[Any, ...]:
-    """Return the type of each value of a tuple of some length, or raise a ValueError."""
+    """Return the types of `count` values of a tuple type; raise a ValueError for other lengths."""
     kinds = get_args(kind)
     if kinds[-1] is Ellipsis:
         return kinds[:1] * count
     if len(kinds) != count:
-        raise ValueError(f"{count} values in the place of {len(kinds)}")
+        raise ValueError(f"expected {len(kinds)} values, found {count}")
     return kinds
 
 
 def without_none(kind: Any) -> Any:
-    """Return X for the type `X | None`, and None for any other type."""
+    """Return X for `X | None`, and None for other types."""
     if get_origin(kind) not in (Union, types.UnionType):
         return None
     others = [part for part in get_args(kind) if part is not types.NoneType]

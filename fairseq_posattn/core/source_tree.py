@@ -1,7 +1,7 @@
-"""Pieces have depths and relations in the tree of their sentence (Wang et al. 2019, Section 3.1).
+"""Depths and relations of pieces in the trees of a batch (Wang et al. 2019, Section 3.1).
 
-In training they are computed from two integer tensors of the batch, on its device, without a loop
-over words and without waiting for the device.
+In training they are computed on the device from two integer tensors of the batch, without a loop
+over words and without synchronisation with the device.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from torch import Tensor
 from fairseq_posattn.core.once import once
 from fairseq_posattn.errors import InputError
 
-# Under torch.export, whose graph must serve trees of all sizes, pointers double so often: this is
-# enough for 65,536 words, and once they have reached the root they stay there.
+# Number of doubling steps under torch.export, whose graph must support trees of all sizes. It
+# suffices for 65,536 words; more steps than necessary do no harm.
 MOST_DOUBLINGS = 16
-is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # torch 2.1 cannot tell
+is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # missing in torch 2.1
 PADDING = -1
 NO_PARENT = -1
 PADDING_LABEL, END_LABEL, UNKNOWN_LABEL = 1, 2, 3  # as fairseq numbers <pad>, </s> and <unk>
@@ -26,26 +26,28 @@ PADDING_LABEL, END_LABEL, UNKNOWN_LABEL = 1, 2, 3  # as fairseq numbers <pad>, <
 
 @dataclass
 class SourceTree:
-    """This holds the dependency trees of a batch, and which word each piece belongs to.
+    """The dependency trees of a batch, with the word of each piece.
 
-    words: B T, the number of the word of each piece, counted from 0. The end of sentence counts as
-    one more word after all others; padding is -1. parents: B W, the parent of each word of the
-    whole tree, where the root is its own parent. labels: 2 B W, the numbers of the relation of each
-    word to its parent and of its part of speech; None if the model reads no labels.
+        tree = SourceTree.from_parents([[2, 0, 2]], padding)  # one sentence of three words
+
+    words: B T, index of the word of each piece, from 0; the end of sentence has an index greater
+    than all words of its tree, and padding -1. parents: B W, index of the parent of each word of
+    the whole tree; the root is its own parent. labels: 2 B W, indices of each word's relation and
+    part of speech; None if the model reads no labels.
     """
 
     words: Tensor
     parents: Tensor
-    has_end: bool = True  # whether the last piece of each sentence is its end of sentence
+    has_end: bool = True  # whether the last piece of each sentence is the end-of-sentence symbol
     labels: Tensor | None = None
 
     @classmethod
     def of_batch(cls, records: Tensor, real: Tensor) -> SourceTree:
-        """Return the trees of a batch of data, whose sentences end with the end of sentence.
+        """Return the trees of a batch of the data set, whose sentences have an end of sentence.
 
-        records: 2 B W, the parent of each word (counted from 1, 0 = root) and its number of pieces,
-        with zeros after the last word; or 4 B W, with its two labels. real: B T, True = a piece or
-        the end of sentence. Of a truncated sentence there are the first pieces and the whole tree.
+        records: 2 B W, the parent of each word (from 1, 0 = root) and its number of pieces, padded
+        with zeros; or 4 B W, also with its two labels. real: B T, True = a piece or the end of
+        sentence. The tree of a truncated sentence is complete.
         """
         parents, pieces = records[:2].long()  # B W each
         width = parents.size(1)
@@ -65,13 +67,12 @@ class SourceTree:
         pieces: Sequence[Sequence[int]] | None = None,
         relations: Sequence[Sequence[int]] | None = None,
     ) -> SourceTree:
-        """Return the trees of sentences that are given as lists, without an end of sentence.
+        """Return the trees of sentences given as lists, without an end of sentence.
 
-        parents: for each sentence the parent of each word, counted from 1, and 0 for the root.
-        padding: bool, B T, True = padding. pieces: how many pieces each word has; one each, if left
-        out. relations: the number of the relation of each word, from 3 on (`UNKNOWN_LABEL`), where
-        a mechanism reads them. Raise an InputError that names the first sentence which does not
-        fit.
+        parents: the parent of each word of each sentence, from 1, 0 for the root. padding: bool,
+        B T, True = padding. pieces: number of pieces per word (default: 1). relations: index of
+        each word's relation, from 3 on (`UNKNOWN_LABEL`), if a mechanism reads them. Raise an
+        InputError for the first sentence that is inconsistent.
         """
         counts = pieces or [[1] * len(sentence) for sentence in parents]
         real = ~padding.cpu()
@@ -90,7 +91,7 @@ class SourceTree:
 
     @once
     def is_word(self) -> Tensor:
-        """Tell which pieces belong to a word, B T: not the end of sentence, not padding."""
+        """Return which pieces belong to a word, B T: neither end of sentence nor padding."""
         if not self.has_end:
             return self.words != PADDING
         last = self.words.max(dim=1, keepdim=True).values
@@ -98,9 +99,9 @@ class SourceTree:
 
     @once
     def depths(self) -> Tensor:
-        """Return the number of edges up to the root, B T (Eq. 5).
+        """Return the number of edges from each piece's word to the root, B T (Eq. 5).
 
-        The end of sentence gets 1 + the largest depth that is left in its sentence.
+        The end of sentence gets 1 + the largest depth of a piece in its sentence.
         """
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         depths = word_depths(self.parents).gather(1, inside)
@@ -110,23 +111,23 @@ class SourceTree:
 
     @once
     def parent_words(self) -> Tensor:
-        """Return the parent of the word of each piece, B T; -1 for root, end and padding."""
+        """Return the parent of each piece's word, B T; -1 for root, end and padding."""
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         parents = self.parents.gather(1, inside)
         return parents.masked_fill(~self.is_word | (parents == self.words), NO_PARENT)
 
     @once
     def relation_labels(self) -> Tensor:
-        """Return the number of the relation of the word of each piece to its parent, B T."""
+        """Return the relation of each piece's word to its parent as an index, B T."""
         return self.labels_of_pieces(0)
 
     @once
     def tag_labels(self) -> Tensor:
-        """Return the number of the part of speech of the word of each piece, B T."""
+        """Return the part of speech of each piece's word as an index, B T."""
         return self.labels_of_pieces(1)
 
     def labels_of_pieces(self, kind: int) -> Tensor:
-        """Return the labels of one kind, B T, with those of the end of sentence and of padding."""
+        """Return the labels of one type, B T, with special labels outside of words."""
         assert self.labels is not None  # a model that reads labels refuses a batch without them
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         found = self.labels[kind].gather(1, inside)
@@ -135,10 +136,10 @@ class SourceTree:
 
     @once
     def relations(self) -> Tensor:
-        """Return the relation of each two pieces, B Q K (Eq. 6).
+        """Return the relation of each query and key, B Q K (Eq. 6).
 
-        It follows rule 1 where one word is the parent of the other, else rule 2. Pieces of one word
-        get 0: this is the equation's i - j, read as words.
+        Rule 1 applies if one word is the parent of the other, else rule 2. The relation is 0 within
+        a word, because the equation's i - j is computed for words.
         """
         query_word, key_word = self.of_queries(self.words), self.of_keys(self.words)
         query_depth, key_depth = self.of_queries(self.depths), self.of_keys(self.depths)
@@ -154,38 +155,38 @@ class SourceTree:
 
     @once
     def keys_that_are_parents(self) -> Tensor:
-        """Tell where the word of the key is the parent of the word of the query, B Q K."""
+        """Return whether the key's word is the parent of the query's word, B Q K."""
         key_word = self.of_keys(self.words)
         return (self.of_queries(self.parent_words) == key_word) & (key_word != PADDING)
 
     @once
     def keys_that_are_children(self) -> Tensor:
-        """Tell where the word of the query is the parent of the word of the key, B Q K."""
+        """Return whether the query's word is the parent of the key's word, B Q K."""
         query_word = self.of_queries(self.words)
         return (self.of_keys(self.parent_words) == query_word) & (query_word != PADDING)
 
     @once
     def ancestors(self) -> Tensor:
-        """Tell for each word which words lie on its way up to the root, itself too: B W W."""
+        """Return the ancestors of each word, including itself, as a mask, B W W."""
         return word_ancestors(self.parents)
 
     @once
     def word_distances(self) -> Tensor:
         """Return the number of edges between each two words, B W W.
 
-        It is depth(v) + depth(w) - 2 (n - 1), where n counts the ancestors that both have.
+        It is depth(v) + depth(w) - 2 (n - 1) with n common ancestors.
         """
-        ancestors = self.ancestors.float()  # numbers of words are exact in float32
+        ancestors = self.ancestors.float()  # counts of words are exact in float32
         both = ancestors @ ancestors.transpose(1, 2)
         counts = ancestors.sum(dim=2)  # depth + 1
         return (counts[:, :, None] + counts[:, None, :] - 2 * both).long()
 
     @once
     def distances(self) -> Tensor:
-        """Return the number of edges between the words of each two pieces, B Q K.
+        """Return the number of edges between the words of each query and key, B Q K.
 
-        It is 0 between pieces of one word, and for the end of sentence with itself; -1 where one of
-        the two is the end of sentence, or padding.
+        It is 0 within a word and for the end of sentence with itself, and -1 if one of the two is
+        the end of sentence or padding.
         """
         outside = ~(self.of_queries(self.is_word) & self.of_keys(self.is_word))
         same = self.of_queries(self.words) == self.of_keys(self.words)
@@ -193,26 +194,21 @@ class SourceTree:
         return found.masked_fill(outside & same, 0)
 
     def edges_between(self) -> Tensor:
-        """Return the number of edges between the words of each two pieces, B Q K.
-
-        It has no meaning where a piece belongs to no word, as in the next two.
-        """
+        """Like `distances`, but undefined for pieces outside of words, as are the next two."""
         return self.of_pieces(self.word_distances)
 
     def keys_above(self) -> Tensor:
-        """Tell where the word of the key lies on the way from that of the query to the root, or is
-        the same word: B Q K."""
+        """Return whether the key's word is the query's word or an ancestor of it, B Q K."""
         return self.of_pieces(self.ancestors)
 
     def keys_below(self) -> Tensor:
-        """Tell where the word of the query lies on the way from that of the key to the root, or is
-        the same word: B Q K."""
+        """Return whether the key's word is the query's word or a descendant of it, B Q K."""
         return self.of_pieces(self.ancestors.transpose(1, 2))
 
     def of_pieces(self, table: Tensor) -> Tensor:
-        """Return what a table says of two words, B W W, for each two pieces, B Q K.
+        """Expand a table of two words, B W W, to query and key pieces, B Q K.
 
-        What it says of the end of sentence and of padding has no meaning.
+        The values for the end of sentence and padding are undefined.
         """
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         rows = table.gather(1, inside[:, :, None].expand(-1, -1, table.size(2)))
@@ -222,24 +218,24 @@ class SourceTree:
 def padded_labels(
     relations: Sequence[Sequence[int]], parents: Sequence[Sequence[int]], width: int
 ) -> Tensor:
-    """Return relations as `SourceTree.labels` has them, 2 B W; parts of speech are unknown."""
+    """Return relations as `SourceTree.labels`, 2 B W, with unknown parts of speech."""
     padded = torch.full((2, len(parents), width), UNKNOWN_LABEL)
     if [len(of_words) for of_words in relations] != [len(tree) for tree in parents]:
-        raise InputError("relations: give one number for each word of each sentence")
+        raise InputError("relations must contain one number for each word of each sentence")
     if any(not isinstance(k, int) or k < 0 for of_words in relations for k in of_words):
-        raise InputError("relations: give whole numbers from 0 on")
+        raise InputError("relations must be whole numbers from 0 on")
     for row, of_words in enumerate(relations):
         padded[0, row, : len(of_words)] = torch.tensor(of_words).long()
     return padded
 
 
 def doublings(words: int) -> int:
-    """Return how often pointers double their step until all of them have reached the root."""
+    """Return the number of doubling steps until all pointers have reached the root."""
     return MOST_DOUBLINGS if is_exporting() else max(words - 1, 1).bit_length()
 
 
 def word_ancestors(parents: Tensor) -> Tensor:
-    """Tell which words lie on the way from each word to the root, B W W, in log2(W) steps."""
+    """Return the ancestors of each word, including itself, B W W, by pointer doubling."""
     length = parents.size(1)
     own = torch.arange(length, device=parents.device)
     found = own[:, None] == own  # W W
@@ -252,7 +248,7 @@ def word_ancestors(parents: Tensor) -> Tensor:
 
 
 def word_depths(parents: Tensor) -> Tensor:
-    """Return the depths of words, B W, from their parents, by pointer doubling in log2(W) steps."""
+    """Return the depths of words, B W, from their parents, by pointer doubling."""
     length = parents.size(1)
     depths = (parents != torch.arange(length, device=parents.device)).long()
     ancestors = parents
@@ -265,27 +261,27 @@ def word_depths(parents: Tensor) -> Tensor:
 def check_sentences(
     parents: Sequence[Sequence[int]], pieces: Sequence[Sequence[int]], lengths: Sequence[int]
 ) -> None:
-    """Refuse trees that do not fit the pieces of their sentences, or that are no trees."""
+    """Refuse invalid trees, and trees that do not match the pieces of their sentences."""
     if not len(parents) == len(pieces) == len(lengths):
         raise InputError(
-            f"{len(parents)} trees and {len(pieces)} lists of pieces for a batch of {len(lengths)} "
-            "sentences; give one of each for each sentence"
+            f"the batch has {len(lengths)} sentences, but there are {len(parents)} trees and "
+            f"{len(pieces)} lists of pieces; pass one of each per sentence"
         )
     for row, (tree, sizes, length) in enumerate(zip(parents, pieces, lengths, strict=True)):
         if len(sizes) != len(tree) or sum(sizes) != length:
             raise InputError(
-                f"sentence {row} of the batch has {length} pieces that are no padding, but a tree "
-                f"of {len(tree)} words with {sum(sizes)} pieces; make the two agree"
+                f"sentence {row} of the batch has {length} pieces without padding, but its tree "
+                f"has {len(tree)} words with {sum(sizes)} pieces; make them agree"
             )
         if not is_tree(tree):
             raise InputError(
-                f"sentence {row} of the batch: {list(tree)} is no tree; give the parent of each "
-                "word, counted from 1, and 0 for the one root"
+                f"sentence {row} of the batch: {list(tree)} is not a tree; pass the parent of each "
+                "word, counted from 1, and 0 for the single root"
             )
 
 
 def is_tree(parents: Sequence[int]) -> bool:
-    """Tell whether there is one root, parent 0, to which the parents of every word lead."""
+    """Return whether all words descend from a single root, whose parent is 0."""
     level, found = {0}, 0
     while level:
         level = {word for word, parent in enumerate(parents, start=1) if parent in level}

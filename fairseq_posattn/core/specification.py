@@ -1,7 +1,7 @@
-"""A specification describes a model in one line: 'relative(max=16)@0-2 + tree_relative'.
+"""Parse and format specifications such as 'relative(max=16)@0-2 + tree_relative'.
 
 Terms are joined by '+'; a term is a name, options in brackets, and the layers after '@'. Layers and
-heads are counted from 0 and written as '3', '0-2', '0|3' or '0-2|5'. `option_values` says how the
+heads count from 0 and are written as '3', '0-2', '0|3' or '0-2|5'. `option_values` defines how the
 values of options are written.
 """
 
@@ -27,24 +27,24 @@ TERM = re.compile(
 
 
 class SpecificationError(InputError):
-    """A specification has an error; the message says what is wrong and what would be right."""
+    """A specification is invalid; the message explains how to correct it."""
 
 
 class UnknownNameError(SpecificationError):
-    """Nothing has been registered under a name, at least not in this program."""
+    """No class is registered under a name."""
 
     def __init__(self, name: str, table: Mapping[str, type[Any]], kind: str):
-        """Make the message; kind says what was looked for, as 'position'."""
+        """kind: what the name should refer to, such as 'position'."""
         self.kind, self.name = kind, name
         super().__init__(
             f"no {kind} is called '{name}'; {names_like(name, table)}; "
-            "--user-dir FOLDER brings in those of your own"
+            "import your own with --user-dir FOLDER"
         )
 
 
 @dataclass(frozen=True)
 class Term:
-    """A term is a mechanism as it is written: name, options as strings, layers (None: all)."""
+    """A parsed term: name, options as strings, and layers (None: all)."""
 
     name: str
     options: Mapping[str, str]
@@ -52,39 +52,39 @@ class Term:
 
 
 def parse(text: str) -> list[Term]:
-    """Return the terms of a specification in their order; an empty one has none."""
+    """Return the terms of a specification in order."""
     text = text.strip()
     parts = re.split(r"\+(?![^(]*\))", text) if text else []  # at every '+' outside of brackets
     return [parse_term(part.strip(), text) for part in parts]
 
 
 def parse_term(part: str, whole: str) -> Term:
-    """Return the term that a part of a specification describes; errors show both."""
+    """Parse one term; `whole` is the specification, for the error message."""
     match = TERM.fullmatch(part)
     if match is None:
         raise SpecificationError(
             f"cannot read '{part}' in '{whole}': "
-            "expected name(option=value, ...)@layers, as in 'relative(max=16)@0-2'"
+            "expected name(option=value, ...)@layers, for example 'relative(max=16)@0-2'"
         )
     layers = parse_numbers(match["layers"]) if match["layers"] else None
     return Term(match["name"], parse_options(match["options"] or "", part), layers)
 
 
 def parse_options(text: str, part: str) -> dict[str, str]:
-    """Return the options of 'name=value, name=value'; errors show the part that it stands in."""
+    """Parse 'name=value, name=value'; `part` is the term, for the error message."""
     options: dict[str, str] = {}
     for pair in filter(None, (piece.strip() for piece in text.split(","))):
         key, equals, value = (piece.strip() for piece in pair.partition("="))
         if not (key and equals and value):
             raise SpecificationError(f"cannot read '{pair}' in '{part}': expected option=value")
         if key in options:
-            raise SpecificationError(f"'{key}' stands twice in '{part}'")
+            raise SpecificationError(f"'{key}' occurs twice in '{part}'; remove one")
         options[key] = value
     return options
 
 
 def parse_numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers that a text lists: (0, 1, 2, 5) for '0-2|5'."""
+    """Parse a list of numbers: '0-2|5' gives (0, 1, 2, 5)."""
     numbers: set[int] = set()
     for part in text.replace(" ", "").split("|"):
         match = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", part)
@@ -96,7 +96,7 @@ def parse_numbers(text: str) -> tuple[int, ...]:
 
 
 def format_numbers(numbers: tuple[int, ...]) -> str:
-    """Return the text that lists the numbers: '0-2|5' for (0, 1, 2, 5)."""
+    """Format a list of numbers: (0, 1, 2, 5) gives '0-2|5'."""
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:
@@ -107,18 +107,18 @@ def format_numbers(numbers: tuple[int, ...]) -> str:
 
 
 def registered(name: str, table: Mapping[str, type[Kind]], kind: str) -> type[Kind]:
-    """Return the class of a name, or raise an error that shows names like it."""
+    """Return the class of a name; raise an UnknownNameError that lists similar names."""
     if name not in table:
         raise UnknownNameError(name, table, kind)
     return table[name]
 
 
 def reason_against_decoders(cls: Any) -> str | None:
-    """Return why a mechanism or a position cannot stand in a decoder; None: it can."""
+    """Return why a mechanism or position cannot be used in a decoder, or None if it can."""
     if cls.needs_tree:
         return "reads trees, and a target has none"
     if not cls.causal_safe:
-        return "would look at words that are not yet translated"
+        return "depends on words that are not yet translated"
     return None
 
 
@@ -128,14 +128,14 @@ def refuse_in_decoders(
     option: str,
     safe: Iterable[str],
 ) -> None:
-    """Refuse mechanisms or positions that cannot stand in a decoder; `safe` lists the others."""
+    """Refuse classes with a reason against them; safe: names to suggest in the message."""
     for cls in chosen:
         if reason := reason_against(cls):
             raise SpecificationError(f"'{cls.name}' {reason}; {option} takes: {', '.join(safe)}")
 
 
 def make_options(term: Term, options_class: type[Options]) -> Options:
-    """Return the options that a term writes; refuse what the dataclass does not have."""
+    """Convert the options of a term to the dataclass; refuse unknown names and invalid values."""
     kinds = kinds_of(options_class)
     values: dict[str, Any] = {}
     for key, text in term.options.items():
@@ -152,7 +152,7 @@ def make_options(term: Term, options_class: type[Options]) -> Options:
 
 
 def convert(text: str, kind: Any, where: str) -> Any:
-    """Return the text as a value of a type; `where` names option and value in an error."""
+    """Convert a text to a value of a type; where: option and value, for the error message."""
     try:
         return read(text, kind)
     except ValueError:
@@ -160,12 +160,12 @@ def convert(text: str, kind: Any, where: str) -> Any:
 
 
 def format_options(options: DataclassInstance) -> list[str]:
-    """Return 'key=value' for every option: a canonical string outlives a change of defaults."""
+    """Return 'key=value' for every option, so that later changes of defaults have no effect."""
     kinds = kinds_of(type(options))
     return [f"{name}={write(getattr(options, name), kind)}" for name, kind in kinds.items()]
 
 
 def format_term(name: str, pairs: list[str], layers: tuple[int, ...] | None = None) -> str:
-    """Return a term as a specification writes it, such as 'window(size=11)@0-2'."""
+    """Format a term, such as 'window(size=11)@0-2'."""
     brackets = f"({', '.join(pairs)})" if pairs else ""
     return name + brackets + ("" if layers is None else f"@{format_numbers(layers)}")

@@ -1,8 +1,8 @@
-"""The gradient of a table is summed in place, where a model uses one table several times.
+"""Sum the gradient of a table in place if a model uses the table several times.
 
-A Transformer may read its words from the table by which it scores them. torch then makes a gradient
-of the whole table for each use, most of it zeros, and adds them up. Here the scores give the first
-gradient, and each embedding adds those of its words to it:
+A Transformer may share one table between embeddings and output projection. torch then allocates a
+gradient of the whole table for each use, mostly zeros, and adds them up. Here the output projection
+provides the first gradient, and each embedding adds the rows of its words:
 
     total = TableGradient()
     table = shared(weight, total)
@@ -20,41 +20,41 @@ from torch.autograd.function import once_differentiable
 
 
 class TableGradient:
-    """This is the sum of the gradients that the uses of one table have given so far."""
+    """The sum of the gradients of a shared table so far."""
 
     def __init__(self) -> None:
         self.sum: Tensor | None = None
 
     def add(self, gradient: Tensor) -> None:
-        """Add a gradient of the whole table, which becomes the sum itself if it is the first."""
+        """Add a gradient of the whole table; the first one is stored without a copy."""
         self.sum = gradient if self.sum is None else self.sum.add_(gradient)
 
     def add_rows(self, table: Tensor, words: Tensor, gradients: Tensor) -> None:
-        """Add gradients, N D, of the rows of these words, N, which may occur several times."""
+        """Add gradients, N D, to the rows of these words, N, which may contain duplicates."""
         if self.sum is None:
             self.sum = torch.zeros_like(table)
         self.sum.index_add_(0, words, gradients)
 
     def take(self) -> Tensor | None:
-        """Return the sum, which belongs to the caller from then on; None if nothing was added."""
+        """Return the sum and reset it; None if nothing was added."""
         found, self.sum = self.sum, None
         return found
 
 
 def shared(weight: Tensor, total: TableGradient) -> Tensor:
-    """Return the table for all of its uses, after which its gradient is the total."""
+    """Return the table for all uses; the gradient of `weight` is then the total."""
     table: Tensor = Shared.apply(weight, total)  # type: ignore[no-untyped-call]  # torch has none
     return table
 
 
 def rows(table: Tensor, words: Tensor, padding: int | None, total: TableGradient) -> Tensor:
-    """Return the rows of the words, ... D; those of padding get no gradient."""
+    """Return the embeddings of words, ... D; the row of padding receives no gradient."""
     found: Tensor = Rows.apply(table, words, padding, total)  # type: ignore[no-untyped-call]
     return found
 
 
 class Shared(torch.autograd.Function):
-    """Passes the table on, and returns the total after all uses have had their backward pass."""
+    """Returns the table; its backward pass runs after those of all uses, and returns the total."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, total: TableGradient) -> Tensor:
@@ -65,13 +65,13 @@ class Shared(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, other: Tensor | None) -> tuple[Tensor | None, None]:
-        if other is not None:  # from a use that knows nothing of the total
+        if other is not None:  # from a use without the total
             ctx.total.add(other)
         return ctx.total.take(), None
 
 
 class Rows(torch.autograd.Function):
-    """Looks words up as an embedding does."""
+    """An embedding look-up that adds its gradient to the total."""
 
     @staticmethod
     def forward(

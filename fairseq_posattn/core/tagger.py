@@ -1,11 +1,11 @@
-"""The tagger is that of Dufter et al. 2020 ("Increasing Learning Efficiency of Self-Attention
-Networks", Table 1); it needs torch only.
+"""The tagger of Dufter et al. 2020 ("Increasing Learning Efficiency of Self-Attention Networks",
+Table 1); it requires only torch.
 
 Positions are added or concatenated to the embedding of a word, and a vector of its characters is
-concatenated. Layers of [dropout, self-attention, residual] follow. The first embedding and the
-output of the last layer together give the scores of the tags. What the paper leaves open is taken
-from the authors' program: the attention has no bias and no output projection, three convolutions go
-over the characters, and the residual adds what went through the dropout.
+concatenated. Layers of [dropout, self-attention, residual] follow. The scores of the tags are
+computed from the embedding and the output of the last layer. Details that the paper omits follow
+the authors' code: the attention has no bias and no output projection, there are three convolutions
+over the characters, and the residual connection starts after the dropout.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from fairseq_posattn.core.attention import (
 )
 from fairseq_posattn.core.attention.direct import glorot_normal_
 
-PADDING = 0  # the number of padding among words and among characters
+PADDING = 0  # index of padding among words and among characters
 
 
 @dataclass(frozen=True)
 class TaggerShape:
-    """These are the sizes of a tagger; words, characters and labels count padding and unknown."""
+    """The sizes of a tagger; words, characters and labels include padding and unknown."""
 
     words: int
     characters: int
@@ -48,7 +48,7 @@ class TaggerShape:
 
     @property
     def width(self) -> int:
-        """Return the width of the embedding of a word, with positions and characters."""
+        """Return the width of word embedding, concatenated position and character vector."""
         positions = self.word_width if self.positions == "concatenated" else 0
         return self.word_width + positions + self.filters
 
@@ -58,10 +58,7 @@ class TaggerShape:
 
 
 class CharacterConvolutions(nn.Module):
-    """This network makes a vector of each spelling.
-
-    It applies convolutions with ReLU, then takes the maximum over the characters.
-    """
+    """Computes a vector from the characters of a word: convolutions with ReLU, then max pooling."""
 
     def __init__(self, shape: TaggerShape):
         super().__init__()
@@ -79,9 +76,9 @@ class CharacterConvolutions(nn.Module):
             nn.init.zeros_(convolution.bias)
 
     def forward(self, spellings: Tensor) -> Tensor:
-        """Return a vector for each spelling, U F, of its characters, U C.
+        """Return a vector for each spelling, U F, from its characters, U C.
 
-        Places after the end of a word are zero, whatever the length of the longest word.
+        Padding is set to zero, so the result does not depend on the length of other words.
         """
         real = (spellings != PADDING)[:, None]  # U 1 C
         x: Tensor = self.embedding(spellings).transpose(1, 2) * real  # U E C
@@ -91,7 +88,7 @@ class CharacterConvolutions(nn.Module):
 
 
 class TaggerLayer(nn.Module):
-    """A layer has dropout, self-attention and a residual connection, in the layout T B C."""
+    """Dropout, self-attention and a residual connection, T B C."""
 
     def __init__(self, shape: TaggerShape, mechanisms: Sequence[Mechanism], dropout: float):
         super().__init__()
@@ -110,7 +107,10 @@ class TaggerLayer(nn.Module):
 
 
 class Tagger(nn.Module):
-    """The tagger gives each word scores of the labels."""
+    """Scores the labels of each word.
+
+    tagger = Tagger(TaggerShape(words=9000, characters=90, labels=17), attention)
+    """
 
     def __init__(self, shape: TaggerShape, attention: AttentionSpecification, dropout: float = 0.1):
         super().__init__()
@@ -136,8 +136,8 @@ class Tagger(nn.Module):
     def forward(self, words: Tensor, spellings: Tensor, spelling_of: Tensor) -> Tensor:
         """Return the scores of the labels, B T labels.
 
-        words: B T; spellings: U C, the different spellings of the batch; spelling_of: B T, the row
-        of `spellings` for each word.
+        words: B T; spellings: U C, the characters of the distinct words of the batch; spelling_of:
+        B T, the row of `spellings` for each word.
         """
         ctx = self.context(words)
         embedded = self.embed(words, ctx)  # B T word_width, twice that with concatenated positions
@@ -153,7 +153,7 @@ class Tagger(nn.Module):
         return AttentionContext(words.size(1), words.device, None if real.all() else real)
 
     def embed(self, words: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the embeddings of the words with their positions, B T C."""
+        """Return word embeddings with positions, B T C."""
         x: Tensor = self.words(words)
         if self.positions is None:
             return x

@@ -1,1 +1,1 @@
-"""Doors to programs of others: models go out to CTranslate2."""
+"""Use models and mechanisms in other programs: CTranslate2 and Hugging Face transformers."""

@@ -1,6 +1,7 @@
-"""The function that models of transformers call for their attention, and what it knows of a batch.
+"""Compute the attention of Hugging Face models with the mechanisms of this package.
 
-It is registered in the library's AttentionInterface.
+`register` adds the function `attention` to transformers' AttentionInterface. `State` passes the
+trees of a batch to the layers.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from fairseq_posattn.core.attention.pipeline import attend
 from fairseq_posattn.core.source_tree import PADDING, SourceTree, doublings
 from fairseq_posattn.errors import InputError
 
-NAME = "posattn"  # of the implementation, of the new modules, and of their key in the configuration
+NAME = "posattn"  # of the attention implementation, the new modules and their configuration key
 TREE = "source_tree"
 
 
 @dataclass
 class State:
-    """This is what all layers of a model know of the batch.
+    """Data of the current batch that all layers of a model share.
 
-    trees: by the device of the batch, since torch's DataParallel runs a copy of the model on each;
-    contexts: by the mask, and the numbers of queries and keys.
+    trees: one tensor per device, because DataParallel runs a copy of the model on each device.
+    contexts: cached by attention mask, number of queries and keys, causality and device.
     """
 
     trees: dict[torch.device, Tensor | None] = field(default_factory=dict)
@@ -38,35 +39,38 @@ class State:
     generating: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave the batch out of copies of a model, and of files with it."""
+        """Copy and pickle a model without its batch."""
         return State, ()
 
     def begin(self, tree: Tensor | None, batch: Iterable[Any]) -> None:
-        """Take the trees of a new batch, B 2 T."""
+        """Store the trees of a new batch (B 2 T, or None) and drop cached contexts."""
         given = [one for one in (tree, *batch) if isinstance(one, Tensor)]
         device = given[0].device if given else torch.device("cpu")
         self.trees[device] = tree
         self.forget(device)
 
     def forget(self, device: torch.device) -> None:
-        """Forget what is known of the former batch on a device, but for layers that run again."""
+        """Drop the contexts of this device.
+
+        A new dictionary replaces the old one, which layers that are recomputed still need.
+        """
         self.contexts = {key: found for key, found in self.contexts.items() if key[-1] != device}
 
     def tree_on(self, device: torch.device) -> Tensor | None:
-        """Return the trees for a layer, which may lie on another device than the batch."""
+        """Return the trees on the device of a layer, which may differ from that of the batch."""
         if device in self.trees or len(self.trees) != 1:
             return self.trees.get(device)
         [tree] = self.trees.values()
         return None if tree is None else tree.to(device)
 
 
-AGAIN: ContextVar[State | None] = ContextVar("AGAIN", default=None)  # of a layer's first run
+AGAIN: ContextVar[State | None] = ContextVar("AGAIN", default=None)  # set during recomputation
 
 
 def bind_checkpoints(model: Any, state: State) -> None:
-    """Let layers that run again under gradient checkpointing find the trees of their own batch."""
+    """Make layers that gradient checkpointing recomputes use the trees of their own batch."""
     for module in model.modules():
-        if hasattr(module, "_gradient_checkpointing_func"):  # it is on already
+        if hasattr(module, "_gradient_checkpointing_func"):  # checkpointing is already enabled
             module._gradient_checkpointing_func = partial(
                 run_bound, state, module._gradient_checkpointing_func
             )
@@ -79,7 +83,6 @@ def bind_checkpoints(model: Any, state: State) -> None:
 def set_bound(
     state: State, set_checkpointing: Callable[..., None], *args: Any, **kwargs: Any
 ) -> None:
-    """Set a model's gradient checkpointing to one that knows the state."""
     name = "gradient_checkpointing_func"
     if name in kwargs:
         kwargs[name] = partial(run_bound, state, kwargs[name])
@@ -89,7 +92,7 @@ def set_bound(
 def run_bound(
     state: State, checkpoint: Callable[..., Any], layer: Callable[..., Any], *args: Any
 ) -> Any:
-    """Run a layer under gradient checkpointing; its second run finds what it knows now."""
+    """Run a layer under gradient checkpointing; the recomputation sees the present state."""
     now = State(dict(state.trees), state.contexts)
 
     def again(*args: Any) -> Any:
@@ -103,7 +106,7 @@ def run_bound(
 
 
 def register() -> None:
-    """Let transformers know the attention of this package by its name."""
+    """Register `attention` in transformers as the attention implementation `posattn`."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
@@ -112,7 +115,7 @@ def register() -> None:
 
 
 class Given(ScoreBias):
-    """The bias that a model has already, such as T5's."""
+    """The model's own position bias, such as T5's."""
 
     name = "given"
 
@@ -132,9 +135,9 @@ def attention(
     position_bias: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return output, B Q H D, and weights, as functions of the AttentionInterface do.
+    """Return the attention output (B Q H D) and weights, as the AttentionInterface requires.
 
-    In a module without mechanisms, this is plain attention.
+    A module without mechanisms computes plain scaled dot-product attention.
     """
     mechanisms = getattr(module, NAME, None)
     wanted = bool(kwargs.get("output_attentions", False) or module.config.output_attentions)
@@ -144,7 +147,7 @@ def attention(
         how = {"dropout": dropout, "scaling": scaling, "position_bias": position_bias, **kwargs}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **how)
     width = query.size(-1)
-    if scaling is not None and scaling != width**-0.5:  # attend divides by sqrt(d)
+    if scaling is not None and scaling != width**-0.5:  # attend itself divides by sqrt(d)
         query = query * (scaling * width**0.5)
     if mechanisms is None:
         return with_weights(module, query, key, value, attention_mask, dropout, position_bias)
@@ -166,7 +169,7 @@ def with_weights(
     dropout: float,
     bias: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Return output and weights of plain attention; torch's kernel does not return weights."""
+    """Compute plain attention with its weights, which torch's fused kernel does not return."""
     scores = scaled_scores(query, key)
     if bias is not None:
         scores = scores + bias
@@ -181,7 +184,7 @@ def with_weights(
 
 
 def context(module: Any, query: Tensor, key: Tensor, mask: Tensor | None) -> AttentionContext:
-    """Return the context of a batch, which all layers of a side share."""
+    """Return the context of the current batch; layers with the same mask and sizes share it."""
     state: State = AGAIN.get() or module.__dict__[f"{NAME}_state"]
     causal = bool(getattr(module, "is_causal", False))
     asked = (id(mask), query.size(2), key.size(2), causal, query.device)
@@ -202,13 +205,13 @@ def new_context(
     if tree is not None and not causal:
         if tree.dim() != 3 or tree.size(1) != 2 or tree.is_floating_point():
             raise InputError(
-                f"{TREE} has the shape {list(tree.shape)} and the type {tree.dtype}, expected "
-                "B 2 T of whole numbers; make it by a TreeCollator"
+                f"{TREE} has the shape {list(tree.shape)} and the type {tree.dtype}, expected an "
+                "integer tensor of shape (B, 2, T); create it with TreeCollator"
             )
         if tree.size(-1) < keys or len(tree) != len(key):
             raise InputError(
-                f"{TREE} has {len(tree)} sentences of {tree.size(-1)} columns, and the batch "
-                f"{len(key)} of {keys}; make it by a TreeCollator"
+                f"{TREE} has {len(tree)} sentences of {tree.size(-1)} columns, but the batch has "
+                f"{len(key)} of {keys}; create it with TreeCollator"
             )
         check_trees(tree)
         trees = SourceTree(tree[:, 0, :keys], tree[:, 1])
@@ -216,15 +219,15 @@ def new_context(
         padding = ~real if real is not None else key.new_zeros(len(key), keys).bool()
         return AttentionContext.from_padding(padding, trees, causal)
     found = AttentionContext(keys, key.device, real, trees, queries, causal)
-    found.nothing_allowed = False  # each query of a step sees itself
+    found.nothing_allowed = False  # in incremental decoding, each query attends to itself
     return found
 
 
 def check_trees(tree: Tensor) -> None:
-    """Refuse sentences whose parents do not form a tree. tree: B 2 T."""
+    """Raise an InputError if the parents of a sentence do not form a tree. tree: B 2 T."""
     words, parents = tree.unbind(1)
     columns = torch.arange(tree.size(2), device=tree.device)
-    is_word = columns < words.amax(1, keepdim=True)  # the largest number is that of special pieces
+    is_word = columns < words.amax(1, keepdim=True)  # special pieces have the largest number
     above = parents.clamp(0, tree.size(2) - 1)
     own = is_word & (above == columns)
     for _ in range(doublings(tree.size(2))):
@@ -237,13 +240,16 @@ def check_trees(tree: Tensor) -> None:
     wrong |= own.sum(1) != is_word.any(1)
     if wrong.any():
         raise InputError(
-            f"{TREE}: sentence {int(wrong.int().argmax())} of the batch is no tree; exactly one "
-            "word must be its own parent, and the parents of all others must lead to it"
+            f"{TREE}: sentence {int(wrong.int().argmax())} of the batch is not a tree; make "
+            "exactly one word its own parent, from which all other words descend"
         )
 
 
 def real_keys(mask: Tensor, causal: bool) -> Tensor:
-    """Return which keys are no padding, B K; refuse a mask that says more than that."""
+    """Return which keys are not padding (B K).
+
+    Raise an InputError for a mask that hides more than padding and, if causal, later positions.
+    """
     allowed = mask if mask.dtype == torch.bool else mask == 0
     real = allowed[:, 0, -1]
     expected = real[:, None, None, :]
@@ -256,7 +262,7 @@ def real_keys(mask: Tensor, causal: bool) -> Tensor:
     last_is_now = not causal or mask.size(-2) == mask.size(-1) or bool(real[:, -1].all())
     if not (last_is_now and torch.equal(seen.expand_as(given), given)):
         raise InputError(
-            "this attention_mask says more than what is padding, or the cache has room to spare, "
-            "which mechanisms do not know; give a mask of padding, and take the usual cache"
+            "attention_mask hides more than padding, or the key-value cache is preallocated, which "
+            "mechanisms do not support; pass a padding mask and use the default dynamic cache"
         )
     return real

@@ -1,7 +1,7 @@
-"""Fill CTranslate2's specification of a model with the weights of a trained one.
+"""Convert a trained model to CTranslate2's model specification.
 
-Numbers that multiply queries, keys or values are folded into the weights. What the specification
-cannot say is refused by its name.
+Factors of queries, keys and values are folded into the projection weights. Parts of a model that
+CTranslate2 does not support are refused by name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ACTIVATIONS = {
     "gelu_fast": "GELUTanh",
     "swish": "SWISH",
 }
-# options of fairseq that change what a layer computes, and that CTranslate2 has not
+# fairseq options that change the computation of a layer in ways that CTranslate2 does not support
 NOT_THERE = (
     *("scale_fc", "scale_attn", "scale_heads", "scale_resids"),
     *("cross_self_attention", "no_cross_attention", "base_layers"),
@@ -36,16 +36,16 @@ KNOWN = "relative, t5_bias, rope, temperature and tree_supervised, and alibi in 
 
 
 class Refused(InputError):
-    """This error says what CTranslate2 cannot express."""
+    """Raised for a part of a model that CTranslate2 does not support."""
 
     def __init__(self, what: str, instead: str):
-        super().__init__(f"CTranslate2 cannot express {what}; {instead}")
+        super().__init__(f"CTranslate2 does not support {what}; {instead}")
 
 
 class Converter:
-    """A converter fills CTranslate2's specification of a model.
+    """Builds the CTranslate2 specification of a loaded model.
 
-    taken: the parameters that have been exported. What is left at the end would be lost.
+    taken: the ids of the parameters exported so far; `specification` refuses a model if any remain.
     """
 
     def __init__(self, loaded: Loaded):
@@ -55,7 +55,7 @@ class Converter:
         self.taken: set[int] = set()
 
     def specification(self) -> Any:
-        """Return the specification with all weights."""
+        """Return the specification with all weights and vocabularies, ready to be saved."""
         self.refuse()
         encoder, decoder = self.encoder(), self.decoder()
         spec = self.specs.TransformerSpec(encoder, decoder)
@@ -69,36 +69,36 @@ class Converter:
         return spec
 
     def refuse(self) -> None:
-        """Refuse a model of which a part cannot be expressed."""
+        """Raise Refused if CTranslate2 does not support a part of the model."""
         encoder, decoder = self.model.encoder, self.model.decoder
         if getattr(encoder, "needs_tree", False):
             named = [str(one) for one in (encoder.positions, encoder.attention, encoder.cross)]
             raise Refused(
-                f"what reads trees ({', '.join(filter(None, named))})",
-                "tree_supervised learns from trees and translates without them",
+                f"models that read trees ({', '.join(filter(None, named))})",
+                "tree_supervised needs trees in training only",
             )
         for side, half in (("encoder", encoder), ("decoder", decoder)):
-            positions = str(getattr(half, "positions", "sequence"))  # fairseq's own has no other
+            positions = str(getattr(half, "positions", "sequence"))  # stock fairseq: always these
             if positions not in ("sequence", "none"):
                 raise Refused(f"--{side}-positions '{positions}'", "train with 'sequence'")
         for name in NOT_THERE:
             if getattr(self.cfg, name, False):
                 raise Refused(f"--{name.replace('_', '-')}", "train without it")
         if min(self.model.max_positions()) < 2:
-            raise Refused("a single position", "train with more --max-target-positions")
+            raise Refused("models with a single position", "train with more --max-target-positions")
         if decoder.adaptive_softmax is not None:
             raise Refused("--adaptive-softmax-cutoff", "train without it")
         if self.cfg.activation_fn not in ACTIVATIONS:
             raise Refused(
-                f"--activation-fn {self.cfg.activation_fn}", f"take one of {', '.join(ACTIVATIONS)}"
+                f"--activation-fn {self.cfg.activation_fn}", f"use one of {', '.join(ACTIVATIONS)}"
             )
 
     def take(self, parameter: Tensor) -> Array:
-        """Return the numbers of a parameter, which is exported by that."""
+        """Return a parameter as a float32 array, and mark it as exported."""
         self.taken.add(id(parameter))
         return parameter.detach().float().cpu().numpy()
 
-    # the two halves
+    # encoder and decoder
 
     def encoder(self) -> Any:
         half = self.model.encoder
@@ -131,7 +131,6 @@ class Converter:
         return spec
 
     def shape(self, half: Any, options: Any) -> dict[str, Any]:
-        """Return what both halves are told of their layers."""
         activation = getattr(self.specs.common_spec.Activation, ACTIVATIONS[self.cfg.activation_fn])
         return {
             "num_layers": len(half.layers),
@@ -143,7 +142,7 @@ class Converter:
         }
 
     def input(self, spec: Any, half: Any, longest: int, embeddings: Any) -> None:
-        """Fill in embeddings, positions and the normalisation of a half."""
+        """Fill in the embeddings, positions and layer norms of the encoder or decoder."""
         embeddings.weight = self.take(half.embed_tokens.weight)
         spec.scale_embeddings = float(half.embed_scale)
         if hasattr(spec, "position_encodings"):
@@ -157,7 +156,7 @@ class Converter:
             self.norm(spec.layernorm_embedding, half.layernorm_embedding)
 
     def positions(self, table: Any, longest: int) -> Array:
-        """Return the vectors of the positions from the first piece on."""
+        """Return the position embeddings, without the rows up to fairseq's padding index."""
         if isinstance(table, nn.Embedding):
             return self.take(table.weight)[int(table.padding_idx or 0) + 1 :]
         first: int = table.padding_idx + 1
@@ -168,7 +167,7 @@ class Converter:
     # the parts of a layer
 
     def attention(self, spec: Any, own: Any, norm: Any, to_source: bool = False) -> None:
-        """Fill in an attention with its mechanisms."""
+        """Fill in an attention layer with its mechanisms."""
         self.norm(spec.layer_norm, norm)
         heads = getattr(own, "num_heads", None) or own.heads
         projections = [own.q_proj, own.k_proj, own.v_proj]
@@ -205,7 +204,7 @@ class Converter:
             bias *= rows
 
     def fold_biaffine(self, mechanism: Any, weights: Any, biases: Any, heads: int) -> None:
-        """Fold q (I + U) into the projection of the queries."""
+        """Fold q (I + U) into the query projection."""
         if mechanism.between is None:
             return
         width = len(weights[0]) // heads
@@ -232,7 +231,7 @@ class Converter:
     # the mechanisms
 
     def relate(self, spec: Any, half: Any, side: str) -> None:
-        """Make room for the mechanisms of each layer, or refuse them."""
+        """Create the self-attention specifications of all layers, or refuse their mechanisms."""
         has_alibi = [ALIBI in mechanisms_of(layer.self_attn) for layer in half.layers]
         if any(has_alibi) and not all(has_alibi):
             raise Refused("alibi in some layers", "train with it in all layers")
@@ -246,25 +245,28 @@ class Converter:
                 told |= self.told(mechanism, side, list(mechanisms.values()))
             if number == 0 and (told or any(has_alibi)) and half.embed_positions is not None:
                 raise Refused(
-                    f"--{side}-positions '{half.positions}' beside --{side}-attention "
-                    f"'{half.attention}', which has positions in its first layer",
+                    f"--{side}-positions '{half.positions}' with --{side}-attention "
+                    f"'{half.attention}', whose first layer encodes positions itself",
                     f"train with --{side}-positions none",
                 )
             attention = self.specs.attention_spec.MultiHeadAttentionSpec
             of_layer.self_attention = attention(self_attention=True, **told)
 
     def told(self, mechanism: Mechanism, side: str, beside: Sequence[Mechanism]) -> dict[str, Any]:
-        """Return what the specification is told of a mechanism."""
+        """Return the arguments of MultiHeadAttentionSpec for a mechanism, or refuse it."""
         name, options = mechanism.name, mechanism.options
         if name == "temperature":
             return {}
         if name == "tree_supervised":
             turned = any(other.name in ("relative", "rope") for other in beside)
-            if turned and mechanism.between is not None:  # they take queries without the matrix
-                raise Refused(f"'{name}' with a matrix beside them", "train with scores=dot")
+            if turned and mechanism.between is not None:  # those read queries without the matrix
+                raise Refused(
+                    f"'{name}' with scores=biaffine beside relative or rope",
+                    "train with scores=dot",
+                )
             return {}
         if name == "relative" and any(other.name == "t5_bias" for other in beside):
-            raise Refused("'relative' and 't5_bias' in one layer", "train with one of them there")
+            raise Refused("'relative' and 't5_bias' in one layer", "train with only one of them")
         if mechanism.heads is not None:
             raise Refused(f"'{name}' on some heads", "train it on all heads")
         if name == "relative" and options.shared_heads:
@@ -278,17 +280,17 @@ class Converter:
                 "rotary_base": options.base,
             }
         if name == ALIBI and side == "decoder" and options.sides == "symmetric":
-            return {}  # the specification of the decoder has it
-        raise Refused(f"--{side}-attention '{name}' as it is here", f"it has {KNOWN}")
+            return {}  # TransformerDecoderSpec enables it
+        raise Refused(f"--{side}-attention '{name}' with these options", f"it supports {KNOWN}")
 
 
 def mechanisms_of(attention: Any) -> dict[str, Mechanism]:
-    """Return the mechanisms of an attention, which is fairseq's own where it has none."""
+    """Return the mechanisms of an attention module by name; stock fairseq modules have none."""
     return dict(getattr(attention, "mechanisms", {}))
 
 
 def vocabulary(dictionary: Any) -> list[str]:
-    """Return the pieces as CTranslate2 names them, which looks them up by their names."""
+    """Return the symbols of a dictionary under CTranslate2's names, which must be unique."""
     names = list(dictionary.symbols)
     names[dictionary.pad()] = PADDING
     if len(set(names)) < len(names):

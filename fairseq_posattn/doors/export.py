@@ -1,4 +1,4 @@
-"""Export a trained model to CTranslate2, and prove that it computes the same there."""
+"""Export a trained model to CTranslate2, and verify that the exported model is equivalent."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from fairseq_posattn.io.records import as_document
 from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
 from fairseq_posattn.text import pipeline
 
-TOLERANCE = 1e-4  # of the log-probability of a piece
+TOLERANCE = 1e-4  # largest admissible difference of a token's log-probability
 
 
 def export(request: ExportRequest) -> About:
-    """Write the folder of a model, if it is proved to compute the same there."""
+    """Export a model to the folder `request.out`, and return what exported.json records.
+
+    Raise an InputError and write nothing if log-probabilities differ by more than TOLERANCE.
+    """
     loaded = load(request.path, request.data, request.user_dir, cpu=True)
     data = Path(str(split_paths(loaded.task.cfg.data)[0]))
     with folder_written_whole(request.out) as folder:
@@ -36,9 +39,9 @@ def export(request: ExportRequest) -> About:
         proof = prove(loaded, folder, request.gen_subset, request.sentences)
         if not proof.difference <= TOLERANCE:  # it may be NaN
             raise InputError(
-                f"{request.path}: in CTranslate2 the log-probability of a piece is off by "
-                f"{proof.difference:.2g}, where {TOLERANCE:g} is admitted, so nothing was "
-                "exported; report the options of the model as an error of this program"
+                f"{request.path}: CTranslate2's log-probability of a token differs from the "
+                f"model's by {proof.difference:.2g}, more than {TOLERANCE:g}, so nothing was "
+                "exported; report this as a bug, with the options of the model"
             )
         if request.quantization not in (None, "float32"):
             save(loaded, folder, request.quantization)
@@ -58,7 +61,6 @@ def export(request: ExportRequest) -> About:
 
 
 def save(loaded: Loaded, folder: Path, quantization: str | None) -> None:
-    """Write the model as CTranslate2 reads it."""
     spec = Converter(loaded).specification()
     spec.validate()
     spec.optimize(quantization=quantization)

@@ -1,7 +1,7 @@
-"""Translate with an exported model: raw text goes in and out, without torch and fairseq.
+"""Translate raw text with an exported model, without torch and fairseq.
 
-The folder has the model as CTranslate2 reads it, prepare.json with what it names, by which text
-becomes pieces, and exported.json, which says how the model was proved.
+The folder contains the CTranslate2 model, prepare.json and its segmentation model, and
+exported.json, which records checksums and how the export was verified.
 """
 
 from __future__ import annotations
@@ -29,43 +29,42 @@ from fairseq_posattn.text.pipeline import TextPipeline
 ABOUT = "exported.json"
 REMEDY = "export the model again"
 QUANTIZATIONS = ("int8", "int8_float32", "int16", "float16", "bfloat16", "float32")
-PADDING = "the padding"  # CTranslate2 looks words up by name, and no piece contains a space
-LONGEST = 200  # pieces of a translation, as in fairseq-generate
+PADDING = "the padding"  # a name that no piece can have, because it contains spaces
+LONGEST = 200  # tokens of a translation, as in fairseq-generate
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportRequest:
-    """This says what is exported, where, and by what it is proved."""
+    """The options of `posattn export`."""
 
-    to: str = option("the program that will translate", choices=("ctranslate2",), metavar="TO")
-    path: Path = option("the checkpoint of the model", metavar="MODEL")
-    out: Path = option("write this new folder", required=True, type=new_folder)
+    to: str = option("target format", choices=("ctranslate2",), metavar="TO")
+    path: Path = option("checkpoint to export", metavar="MODEL")
+    out: Path = option("write the export to this new folder", required=True, type=new_folder)
     data: str | None = option(
-        "the binarised data of the model (default: where the training had them)", None
+        "binarised data of the model (default: the data folder of the training)", None
     )
     quantization: str | None = option(
-        "store the weights so (default: float32)", None, choices=QUANTIZATIONS
+        "data type in which weights are stored (default: float32)", None, choices=QUANTIZATIONS
     )
     gen_subset: str = option(
-        "prove it by sentences of this subset of the data (default: %(default)s)", "test"
+        "verify the export on this subset of the data (default: %(default)s)", "test"
     )
     sentences: int = option(
-        "prove it by so many sentences (default: %(default)s)", 200, type=positive
+        "number of sentences to verify the export on (default: %(default)s)", 200, type=positive
     )
-    user_dir: str | None = option("import classes of your own that the model has", None)
+    user_dir: str | None = option("import user-defined classes of the model from this folder", None)
 
 
 @dataclass(frozen=True)
 class About:
-    """This is stored in exported.json.
+    """The content of exported.json.
 
-    longest: the most pieces of a source, with the end of the sentence.
-    longest_target: the most pieces of a translation, with the end of the sentence.
+    longest, longest_target: maximum length of source and translation, including `</s>`.
     files: the SHA-256 of each other file.
-    sentences, difference: by so many sentences the model was proved, and the largest difference of
-        the log-probability of a piece.
-    same: how many translations were the same.
-    checksum: the SHA-256 of all this.
+    sentences: the number of sentences that the export was verified on.
+    difference: the largest difference of a token's log-probability.
+    same: how many of the sentences both programs translate identically.
+    checksum: the SHA-256 of all other fields.
     """
 
     code: str
@@ -79,23 +78,24 @@ class About:
     checksum: str = ""
 
     def own_checksum(self) -> str:
-        """Return what `checksum` must be."""
+        """Return the expected value of `checksum`."""
         document = as_document(replace(self, checksum=""))
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 class Candidate(NamedTuple):
-    """A candidate is a translation and the mean log-probability of its pieces."""
+    """A translation and the mean log-probability of its tokens."""
 
     text: str
     score: float
 
 
 class Translator:
-    """A translator turns lines of text into lines of text.
+    """Translates lines of raw text with a model that `posattn export` has written.
 
-    folder: what posattn-export has written.
-    threads: for each batch; 0 means as many as CTranslate2 thinks best.
+        Translator("exported").translate(["She saw him."], beam=5)
+
+    folder: the exported model. threads: CPU threads per batch; 0 lets CTranslate2 choose.
     """
 
     def __init__(self, folder: str | Path, threads: int = 0):
@@ -109,13 +109,13 @@ class Translator:
                 str(self.folder),
                 device="cpu",
                 intra_threads=min(threads, os.cpu_count() or 1),
-                files=files,  # CTranslate2 would read further files from the folder
+                files=files,  # from the folder, CTranslate2 would also read unchecked files
             )
         except (RuntimeError, ValueError) as error:
             raise InputError(f"{self.folder}: {told(error)}; {REMEDY}") from error
 
     def translate(self, lines: Sequence[str], **options: Any) -> list[str]:
-        """Return the best translation of each line; the options are those of `candidates`."""
+        """Return the best translation of each line; `options` are passed to `candidates`."""
         return [of_line[0].text for of_line in self.candidates(lines, **options)]
 
     def candidates(
@@ -126,20 +126,20 @@ class Translator:
         alternatives: int = 1,
         first: int = 1,
     ) -> list[list[Candidate]]:
-        """Return several translations of each line, the best first.
+        """Return the `alternatives` best translations of each line, the best first.
 
-        first: the number of the first line in messages.
+        lenpen: the length penalty. first: the number of the first line in error messages.
         """
         if alternatives > beam:
             raise InputError(
-                f"a beam of {beam} has no {alternatives} alternatives; take a wider --beam"
+                f"a beam of {beam} cannot yield {alternatives} alternatives; increase --beam"
             )
         pieces = [self.codec.encode(line).split() for line in lines]
         for number, of_line in enumerate(pieces, start=first):
             if len(of_line) >= self.about.longest:
                 raise InputError(
-                    f"line {number}: it has {len(of_line):,} pieces, but the model takes "
-                    f"{self.about.longest - 1:,}; split it"
+                    f"line {number} has {len(of_line):,} pieces, but the model accepts at most "
+                    f"{self.about.longest - 1:,}; split the line"
                 )
         try:
             found = self.model.translate_batch(
@@ -157,7 +157,7 @@ class Translator:
             ) from error
         if not all(isfinite(score) for one in found for score in one.scores):
             raise InputError(
-                f"the scores are not finite numbers; choose another --lenpen than {lenpen}"
+                f"scores are not finite with --lenpen {lenpen}; choose another --lenpen"
             )
         return [
             [
@@ -169,59 +169,62 @@ class Translator:
 
 
 def search_options(positions: int) -> dict[str, Any]:
-    """Return the options by which CTranslate2 searches as fairseq does.
+    """Return the options that make CTranslate2's beam search equivalent to fairseq's.
 
-    positions: how many the decoder has; one is for the symbol that begins a translation.
+    positions: the decoder's maximum length; one position is for the symbol before a translation.
     """
     return {
         "max_decoding_length": min(LONGEST, positions - 1),
-        "max_input_length": 0,  # else CTranslate2 reads 1,024 pieces and no more
+        "max_input_length": 0,  # otherwise CTranslate2 truncates sources to 1,024 pieces
         "suppress_sequences": [[PADDING]],
     }
 
 
 def checked_about(folder: Path) -> About:
-    """Return what exported.json contains, if all files are those that were exported."""
+    """Read exported.json; raise an InputError if a file is missing or was changed."""
     path = folder / ABOUT
     if not path.exists():
-        raise InputError(f"{folder}: there is no {ABOUT}; name a folder of posattn-export")
+        raise InputError(f"{folder} has no {ABOUT}; name a folder that posattn export has written")
     document = read_json(path, REMEDY)
     if "checksum" not in document:
         raise InputError(
-            f"{path}: there are no checksums, because version 0.3.0 or an earlier one exported "
-            f"this folder; {REMEDY}"
+            f"{path} has no checksums, because version 0.3.0 or an earlier one exported this "
+            f"folder; {REMEDY}"
         )
     about = as_record(About, document, str(path), REMEDY)
     if about.checksum != about.own_checksum():
-        raise InputError(f"{path}: the file was changed after the export; {REMEDY}")
+        raise InputError(f"{path} was changed after the export; {REMEDY}")
     for name, checksum in about.files.items():
         if not (folder / name).is_file():
-            raise InputError(f"{folder / name}: the file is missing; {REMEDY}")
+            raise InputError(f"{folder / name} is missing; {REMEDY}")
         if sha256(folder / name) != checksum:
-            raise InputError(f"{folder / name}: the file was changed after the export; {REMEDY}")
+            raise InputError(f"{folder / name} was changed after the export; {REMEDY}")
     return about
 
 
 def pipeline_of(folder: Path, about: About) -> TextPipeline:
-    """Return how the text of a folder becomes pieces."""
+    """Return the text pipeline of an exported model.
+
+    Raise an InputError if the export has none, or if its words are those of stanza.
+    """
     if pipeline.FILE not in about.files:
         raise InputError(
-            f"{folder}: there is no {pipeline.FILE}, so nobody knows how text becomes pieces; "
-            f"{REMEDY}, from data that posattn-prepare has made"
+            f"{folder} has no {pipeline.FILE}, which describes how to segment text; {REMEDY}, with "
+            "data that posattn prepare has written"
         )
     found = TextPipeline.load(folder)
     if found.config.splits_parsers_words:
         raise InputError(
-            f"{folder}: the words are those of stanza, which needs torch; train on data of "
-            "posattn-prepare --tokenize moses or spaces, or by sentencepiece"
+            f"{folder}: the model's words are those of stanza, which needs torch; prepare the data "
+            "with --tokenize moses or spaces, or with sentencepiece, and train again"
         )
     return found
 
 
 def copy_pipeline(data: Path, folder: Path) -> None:
-    """Copy prepare.json and what it names."""
+    """Copy prepare.json and the segmentation model that it names."""
     text = TextPipeline.load(data)
-    text.segmenter  # noqa: B018  # this checks its checksum
+    text.segmenter  # noqa: B018  # verifies its checksum
     shutil.copy(data / text.config.segmenter_file, folder)
     shutil.copy(data / pipeline.FILE, folder)
 
@@ -231,11 +234,11 @@ def import_ctranslate2() -> ModuleType:
         import ctranslate2
     except ImportError:
         raise InputError(
-            "CTranslate2 is not installed: pip install 'fairseq_posattn[ctranslate2]'"
+            "CTranslate2 is not installed; run pip install 'fairseq_posattn[ctranslate2]'"
         ) from None
     return ctranslate2
 
 
 def told(error: Exception) -> str:
-    """Return what an error says in one line."""
+    """Return the message of an error on one line."""
     return " ".join(str(error).split())

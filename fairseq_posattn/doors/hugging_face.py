@@ -1,10 +1,9 @@
-"""Put attention mechanisms into models of the library transformers, and trees into their batches.
+"""Add attention mechanisms to Hugging Face models, and trees to their batches.
 
-add_attention gives the self-attention of a model mechanisms of its own, through the library's
-AttentionInterface: the model stays what it is, the new parameters are trained with it, and
-save_pretrained keeps them. Trees travel as one tensor in the batch, `source_tree`, B 2 T: the
-number of the word of each piece, with one more word for all special pieces and -1 for padding, and
-the parent of each word, where the root is its own.
+The mechanisms act through transformers' AttentionInterface. Their parameters are trained with the
+model, and save_pretrained stores them. Trees are passed as the integer tensor `source_tree` (B 2 T)
+of a batch: `[:, 0]` is the word index of each piece (one more index for all special pieces, -1 for
+padding), and `[:, 1]` the parent index of each word (the root is its own parent).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ SELF_ATTENTION = re.compile(r"(^|\.)(self_attn|SelfAttention|attention\.self)$")
 HEADS = ("num_heads", "n_heads", "num_attention_heads")
 WIDTHS = ("head_dim", "key_value_proj_dim", "attention_head_size")
 SIDES = ("encoder", "decoder")
-WITHIN = ContextVar("WITHIN", default=False)  # whether a whole model is at work in this thread
+WITHIN = ContextVar("WITHIN", default=False)  # whether the whole model is running in this thread
 
 
 def add_attention(
@@ -52,11 +51,14 @@ def add_attention(
     side: str = "encoder",
     neutral: bool = False,
 ) -> Any:
-    """Give the self-attention of a side the mechanisms of a specification; return the model.
+    """Add the mechanisms of a specification to a model's self-attention, and return the model.
 
-    layers: the mechanisms act in these layers only, and there as their `@` says. neutral: the model
-    computes what it did until its new parameters are trained. It takes a `source_tree` in forward
-    and generate from now on.
+        add_attention(model, "tree_relative(max=16)", layers=[0, 1, 2], neutral=True)
+
+    layers: the layers that mechanisms may act in, counted from 0 (default: all); an `@` in the
+    specification restricts them further. side: "encoder" or "decoder". neutral: initialise the new
+    parameters so that the model's output is unchanged. Afterwards, forward and generate accept
+    `source_tree`. Raise an InputError for unsupported models, mechanisms and layers.
     """
     attentions = attentions_of(model, side)
     check_numbers(layers, len(attentions))
@@ -100,9 +102,12 @@ def add_attention(
 
 
 def from_pretrained(kind: Any, folder: str | Path, **options: Any) -> Any:
-    """Return a model that save_pretrained has written with its mechanisms; `kind` is its class.
+    """Load a model of the class `kind`, saved by save_pretrained, with its mechanisms.
 
-    Raise an InputError if a file changed since, or if weights are missing, unknown or not finite.
+        model = from_pretrained(MarianMTModel, "folder")
+
+    `options` are passed to the class's own from_pretrained. Raise an InputError if a file was
+    changed since it was saved, or if weights are missing, unknown or not finite.
     """
     folder = Path(folder)
     check_sums(folder)
@@ -119,57 +124,53 @@ def from_pretrained(kind: Any, folder: str | Path, **options: Any) -> Any:
     return model
 
 
-# What is changed in a model
-
-
 def half_of(model: Any, side: str) -> Any:
-    """Return the encoder or the decoder of a model."""
     if side not in SIDES:
-        raise InputError(f"side='{side}': choose one of {' and '.join(SIDES)}")
+        raise InputError(f"side='{side}' does not exist; choose {' or '.join(SIDES)}")
     if model.config.is_encoder_decoder:
         return model.get_encoder() if side == "encoder" else model.get_decoder()
     if side == "decoder" or getattr(model.config, "is_decoder", False):
-        raise InputError("models that are a decoder alone are not taken; give one with an encoder")
+        raise InputError("decoder-only models are not supported; use a model with an encoder")
     return model.base_model
 
 
 def attentions_of(model: Any, side: str) -> list[Any]:
-    """Return the self-attention of each layer, or refuse a model that has other ones."""
+    """Return the self-attention module of each layer; raise an InputError if unsupported."""
     named = half_of(model, side).named_modules()
     found = [module for name, module in named if SELF_ATTENTION.search(name)]
     kind = type(model).__name__
     if not found:
         raise InputError(
-            f"{kind}: its {side} has no self-attention that is known; Marian, BART, mBART, M2M100, "
-            "T5 and models like BERT are taken"
+            f"the {side} of {kind} has no known self-attention; use Marian, BART, mBART, M2M100, "
+            "T5, or an encoder like BERT"
         )
     for attention in found:
         passes_on = "ALL_ATTENTION_FUNCTIONS" in vars(inspect.getmodule(type(attention)))
         if not passes_on or not hasattr(attention, "scaling"):
             raise InputError(
-                f"{kind}: in this release of transformers it does not ask the AttentionInterface; "
-                "take another release"
+                f"{kind} does not use the AttentionInterface in this release of transformers; "
+                "install another release"
             )
         if hasattr(attention, NAME):
-            raise InputError(f"{kind}: its {side} has mechanisms already; name all of them at once")
+            raise InputError(
+                f"the {side} of this {kind} already has mechanisms; add all of them in one call"
+            )
     return found
 
 
 def check_numbers(layers: Any, count: int) -> None:
-    """Refuse what is no list of numbers of layers, and layers that the model lacks."""
     if layers is None:
         return
     if isinstance(layers, str) or not isinstance(layers, Sequence):
-        raise InputError(f"layers={layers!r}: give a list of numbers, such as [0, 1]")
+        raise InputError(f"layers={layers!r} is not a list; pass a list of numbers, such as [0, 1]")
     for number in layers:
         if type(number) is not int or number not in range(count):
             raise InputError(
-                f"layers: there is no layer {number}; the model has {count} layers, counted from 0"
+                f"there is no layer {number}; choose from the {count} layers, counted from 0"
             )
 
 
 def shape_of(model: Any, attention: Any) -> AttentionShape:
-    """Return heads, width of a head, and the longest sentence."""
     heads, width = (
         next(getattr(attention, name) for name in names if hasattr(attention, name))
         for names in (HEADS, WIDTHS)
@@ -178,40 +179,40 @@ def shape_of(model: Any, attention: Any) -> AttentionShape:
 
 
 def refuse(uses: Sequence[Use], side: str) -> None:
-    """Refuse what needs more than queries, keys, values and trees."""
+    """Refuse mechanisms that need more than queries, keys, values and trees."""
     for use in uses:
         mechanism, reason = use.mechanism, ""
         if issubclass(mechanism, (PreAttention, PostAttention)):
             reason = "it needs the input of the layer"
         elif mechanism.needs_labels:
-            reason = "it reads labels of words"
+            reason = "it reads word labels"
         elif mechanism.learns_from_trees:
-            reason = "it adds a loss to the training"
+            reason = "it adds a loss term to the training"
         elif mechanism.reads_brackets and mechanism.cross_safe:
             reason = "it acts in cross-attention, which add_attention does not change"
         elif mechanism.reads_brackets:
             reason = "it reads the brackets of the target"
         elif side == "decoder" and not mechanism.causal_safe:
-            reason = "it looks at what is not written yet, or reads trees of the source"
+            reason = "it attends to later positions, or reads source trees"
         if reason:
             raise SpecificationError(
-                f"'{mechanism.name}' cannot stand in the {side} of a model of transformers: "
-                f"{reason}"
+                f"'{mechanism.name}' does not work in the {side} of a Hugging Face model, because "
+                f"{reason}; leave it out"
             )
 
 
 def refuse_not_neutral(uses: Sequence[Use]) -> None:
-    """Refuse mechanisms that change a model from the start, or cannot be trained from there."""
+    """Refuse mechanisms without an initialisation that leaves the output unchanged."""
     for use in uses:
         neutral = use.mechanism.neutral
         if neutral is None or neutral not in str(use) or use.mechanism.name == "alibi":
             raise SpecificationError(
-                f"'{use}' changes what a model computes before it is trained; leave out neutral"
+                f"'{use}' changes the model's output before training; leave out neutral"
             )
 
 
 def alone(half: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Begin a batch where an encoder or a decoder is called without its model, maybe with trees."""
+    """Begin a new batch if the encoder or decoder is called on its own, maybe with trees."""
     tree = kwargs.pop(TREE, None)
     if not WITHIN.get():
         half.__dict__[f"{NAME}_state"].begin(tree, [*args, *kwargs.values()])
@@ -220,7 +221,6 @@ def alone(half: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any
 
 @contextmanager
 def within() -> Iterator[None]:
-    """Let the halves of a model know that it is at work."""
     token = WITHIN.set(True)
     try:
         yield
@@ -229,7 +229,7 @@ def within() -> Iterator[None]:
 
 
 def without_weights(kind: Any) -> Any:
-    """Return a model of `taking_trees(kind)` for pickle, which fills it."""
+    """Return an empty model of `taking_trees(kind)`, whose attributes pickle restores."""
     register()
     made = taking_trees(kind)
     return made.__new__(made)
@@ -237,7 +237,7 @@ def without_weights(kind: Any) -> Any:
 
 @cache
 def taking_trees(kind: Any) -> Any:
-    """Return the class of a model whose forward and generate take trees."""
+    """Return a subclass of a model class whose forward and generate accept `source_tree`."""
     if hasattr(kind, f"{NAME}_takes_trees"):
         return kind
 
@@ -273,7 +273,7 @@ def taking_trees(kind: Any) -> Any:
     tree = inspect.Parameter(TREE, inspect.Parameter.KEYWORD_ONLY, default=None)
     listed = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
     rest = [one for one in own.parameters.values() if one.kind is one.VAR_KEYWORD]
-    shown = own.replace(parameters=[*listed, tree, *rest])  # a trainer looks for it there
+    shown = own.replace(parameters=[*listed, tree, *rest])  # Trainer drops unlisted columns
     setattr(TakingTrees.forward, "__signature__", shown)  # noqa: B010
     TakingTrees.__name__, TakingTrees.__qualname__ = kind.__name__, kind.__qualname__
     TakingTrees.__module__ = kind.__module__

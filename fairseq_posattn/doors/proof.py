@@ -1,7 +1,7 @@
-"""Prove that CTranslate2 computes the same as a trained model.
+"""Verify that an exported model is equivalent to the trained one.
 
-Both programs score pairs of sentences: sentences of a subset of the data with our translations, and
-synthetic pairs of all lengths, which together contain all symbols and unknown words.
+fairseq and CTranslate2 score the same sentence pairs: sentences of a subset with fairseq's
+translations, and synthetic pairs of many lengths that cover all symbols and unknown words.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.scoring.loaded_model import Loaded
 
 BEAM = 5
-ALL_LENGTHS = 32  # all lengths up to this one are tried, and longer ones in growing steps
+ALL_LENGTHS = 32  # every length up to this one is tried, and longer ones in growing steps
 LONGEST_TRIED = 1023
-LENGTH_OF_SYMBOLS = 64  # the length of pairs that only try further symbols
-BATCH = 2048  # pieces that CTranslate2 scores at once
+LENGTH_OF_SYMBOLS = 64  # length of additional pairs that cover the remaining symbols
+BATCH = 2048  # tokens that CTranslate2 scores at once
 UNKNOWN = "an unknown word"  # no piece contains a space
 
 
 class Symbol(NamedTuple):
-    """A symbol has a number in our vocabulary and a name in that of CTranslate2."""
+    """A symbol: its number in fairseq's vocabulary and its name in CTranslate2's."""
 
     number: int
     name: str
 
 
 class Pair(NamedTuple):
-    """This is a source and a target, without the symbols that end them."""
+    """A source and a target sentence, both without `</s>`."""
 
     source: Sequence[Symbol]
     target: Sequence[Symbol]
 
 
 class Proof(NamedTuple):
-    """A proof has the largest difference of the log-probability of a piece.
+    """The largest difference of a token's log-probability.
 
-    sentences, same: sentences that both programs translated, and how many translations agree.
+    sentences, same: the number of translated sentences, and of identical translations.
     """
 
     difference: float
@@ -55,7 +55,7 @@ class Proof(NamedTuple):
 
 
 def prove(loaded: Loaded, folder: Path, subset: str, sentences: int) -> Proof:
-    """Compare the model with the one in the folder; `sentences` of the subset are translated."""
+    """Compare a model with its export in the folder; translate up to `sentences` of the subset."""
     translator = import_ctranslate2().Translator(str(folder), device="cpu")
     pairs = synthetic_pairs(loaded)
     difference = largest_difference(loaded, translator, pairs)
@@ -75,9 +75,9 @@ def prove(loaded: Loaded, folder: Path, subset: str, sentences: int) -> Proof:
 
 
 def largest_difference(loaded: Loaded, translator: Any, pairs: Sequence[Pair]) -> float:
-    """Return the largest difference of the log-probability of a piece.
+    """Return the largest difference of a token's log-probability.
 
-    It is relative to log-probabilities below -1, because rounding errors grow with them.
+    For log-probabilities below -1, it is the relative difference, as rounding errors grow.
     """
     ours = np.concatenate([log_probabilities(loaded, pair) for pair in progress(pairs)])
     scored = translator.score_batch(
@@ -89,8 +89,8 @@ def largest_difference(loaded: Loaded, translator: Any, pairs: Sequence[Pair]) -
     )
     if not np.isfinite(ours).all():
         raise InputError(
-            "the log-probabilities of the model are not finite, because its weights are damaged "
-            "or too large; export another checkpoint"
+            "the model's log-probabilities are not finite, because its weights are damaged or too "
+            "large; export another checkpoint"
         )
     off = np.abs(ours - np.concatenate([one.log_probs for one in scored]))
     return float((off / np.maximum(1, np.abs(ours))).max())
@@ -98,7 +98,7 @@ def largest_difference(loaded: Loaded, translator: Any, pairs: Sequence[Pair]) -
 
 @torch.no_grad()
 def log_probabilities(loaded: Loaded, pair: Pair) -> np.ndarray:
-    """Return the log-probabilities of the pieces of a target and of its end."""
+    """Return the log-probabilities of the tokens of a target, including `</s>`."""
     end = loaded.task.target_dictionary.eos()
     source = torch.tensor([*numbers(pair.source), loaded.task.source_dictionary.eos()])
     target = torch.tensor([end, *numbers(pair.target), end])
@@ -108,7 +108,7 @@ def log_probabilities(loaded: Loaded, pair: Pair) -> np.ndarray:
 
 
 def translated(loaded: Loaded, subset: str, sentences: int) -> Iterator[Pair]:
-    """Yield sentences of a subset that the model has positions for, with our translations."""
+    """Yield sentences of a subset with the model's translations; skip those that are too long."""
     task, models = loaded.task, [loaded.model]
     task.load_dataset(subset)
     dataset = task.dataset(subset)
@@ -127,7 +127,7 @@ def translated(loaded: Loaded, subset: str, sentences: int) -> Iterator[Pair]:
 
 
 def synthetic_pairs(loaded: Loaded) -> list[Pair]:
-    """Return pairs of all lengths that the model has positions for, which contain all symbols."""
+    """Return random pairs up to the model's maximum length that cover both vocabularies."""
     positions = loaded.model.max_positions()
     sources = synthetic_sentences(loaded.task.source_dictionary, positions[0] - 1)
     targets = synthetic_sentences(loaded.task.target_dictionary, positions[1] - 1)
@@ -136,9 +136,9 @@ def synthetic_pairs(loaded: Loaded) -> list[Pair]:
 
 
 def synthetic_sentences(dictionary: Any, longest: int) -> list[list[Symbol]]:
-    """Return sentences of all lengths up to the longest, which contain all symbols in random order.
+    """Return random sentences of growing lengths that cover the vocabulary.
 
-    Only the symbol of padding is left out. One word is unknown.
+    An unknown word replaces the padding symbol.
     """
     symbols = [Symbol(*symbol) for symbol in enumerate(vocabulary(dictionary))]
     symbols[dictionary.pad()] = Symbol(dictionary.unk(), UNKNOWN)
@@ -151,7 +151,7 @@ def synthetic_sentences(dictionary: Any, longest: int) -> list[list[Symbol]]:
 
 
 def lengths(longest: int) -> list[int]:
-    """Return the lengths of sentences that are tried, the longest last."""
+    """Return the sentence lengths to try, in increasing order."""
     found, length = [], 1
     while length < longest:
         found.append(length)

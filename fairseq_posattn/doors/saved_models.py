@@ -1,7 +1,7 @@
-"""Folders that save_pretrained wrote: load a model with its mechanisms, and check what was loaded.
+"""Load models that save_pretrained has saved with mechanisms, and check them strictly.
 
-transformers replaces missing weights by random numbers and ignores files and weights that it does
-not know. Here all of that is an error.
+transformers initialises missing weights randomly and ignores unknown files and weights; here, each
+of these is an error.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Index(Open):
 
 
 def added_in(folder: Path, kind: str) -> dict[str, Added]:
-    """Return what add_attention was called with, by side, from config.json."""
+    """Read the arguments of add_attention for each side from config.json."""
     path = folder / CONFIG
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file; give a folder that save_pretrained wrote")
+        raise InputError(f"{path} does not exist; name a folder that save_pretrained has written")
     config = read_json_value(path, AGAIN)
     if not isinstance(config, dict) or not config.get(NAME):
-        raise InputError(f"{path}: this model has no mechanisms; load it by {kind}.from_pretrained")
+        raise InputError(f"{path}: the model has no mechanisms; use {kind}.from_pretrained")
     sides = as_record(Sides, config[NAME], f"{path}, {NAME}", AGAIN)
     return {side: added for side, added in vars(sides).items() if added}
 
@@ -71,21 +71,21 @@ def write_sums(folder: Path) -> None:
 
 
 def check_sums(folder: Path) -> None:
-    """Refuse a folder with a file that changed since it was saved."""
-    if not (folder / SUMS).exists():  # an older version saved it
+    """Raise an InputError if a file is missing or was changed since it was saved."""
+    if not (folder / SUMS).exists():  # saved by an older version
         return
     for line in read_lines(folder / SUMS):
         digest, _, name = line.partition("  ")
         path = folder / Path(name).name
         if not path.is_file() or sha256(path) != digest:
             raise InputError(
-                f"{path}: the file is missing or its SHA-256 is not the one in {SUMS}; {AGAIN}, or "
+                f"{path} is missing, or its SHA-256 differs from the one in {SUMS}; {AGAIN}, or "
                 f"delete {SUMS} if you changed the file on purpose"
             )
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files of the weights; refuse other files that may contain weights, too."""
+    """Return the files with the model's weights; raise an InputError if there are others."""
     expected = {WEIGHTS}
     if (folder / INDEX).exists():
         expected = set(read_record(Index, folder / INDEX, AGAIN).weight_map.values())
@@ -93,17 +93,18 @@ def weight_files(folder: Path) -> list[Path]:
     if lacking := sorted(expected - found):
         where = INDEX if (folder / INDEX).exists() else WEIGHTS
         raise InputError(
-            f"{folder / where}: the file of weights {shown(lacking[0])} is missing; {AGAIN}"
+            f"{folder / where}: the weights file {shown(lacking[0])} is missing; {AGAIN}"
         )
     if others := sorted(found - expected):
         raise InputError(
-            f"{folder / others[0]}: the model's weights are in {min(expected)}; remove this file"
+            f"{folder / others[0]} is not part of the model, whose weights are in {min(expected)}; "
+            "remove it"
         )
     return [folder / name for name in sorted(expected)]
 
 
 def own_weights(paths: Iterable[Path]) -> dict[str, Tensor]:
-    """Return the weights of mechanisms; refuse weights that are stored twice."""
+    """Return the weights of the mechanisms; raise an InputError if a weight is stored twice."""
     from safetensors import SafetensorError, safe_open
 
     found: dict[str, Path] = {}
@@ -111,9 +112,9 @@ def own_weights(paths: Iterable[Path]) -> dict[str, Tensor]:
     for path in paths:
         try:
             with safe_open(path, "pt") as file:
-                for name in file.keys():  # noqa: SIM118 (it is no dictionary)
+                for name in file.keys():  # noqa: SIM118 (file is not a dictionary)
                     if name in found:
-                        raise InputError(f"{path}: '{name}' is in {found[name].name}, too; {AGAIN}")
+                        raise InputError(f"{path}: '{name}' is also in {found[name].name}; {AGAIN}")
                     found[name] = path
                     if NAME in name:
                         ours[name] = file.get_tensor(name)
@@ -123,26 +124,28 @@ def own_weights(paths: Iterable[Path]) -> dict[str, Tensor]:
 
 
 def load(kind: Any, folder: Path, options: dict[str, Any]) -> tuple[Any, set[str]]:
-    """Return a model without its mechanisms, and the names of weights that were not used."""
+    """Load a model without its mechanisms; also return the names of unused weights."""
     try:
         with only_errors():
             model, info = kind.from_pretrained(folder, **options, output_loading_info=True)
-    except Exception as error:  # a damaged folder can raise almost any
+    except Exception as error:  # a damaged folder can raise almost any exception
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InputError(f"{folder}: {kind.__name__} cannot load it: {reason[:150]}") from error
+        raise InputError(
+            f"{folder}: {kind.__name__} cannot load the model ({reason[:150]}); {AGAIN}"
+        ) from error
     if missing := sorted(info["missing_keys"]):
         raise missing_weight(folder, missing[0])
     return model, set(info["unexpected_keys"])
 
 
 def load_own(model: Any, weights: dict[str, Tensor], unused: set[str], folder: Path) -> None:
-    """Give the mechanisms of a model their weights, and check that nothing is left over."""
+    """Load the weights of a model's mechanisms; raise an InputError if they do not fit exactly."""
     expected = {name: tensor for name, tensor in model.state_dict().items() if NAME in name}
     if missing := sorted(expected.keys() - weights.keys()):
         raise missing_weight(folder, missing[0])
     if unused := (unused | weights.keys()) - expected.keys():
         raise InputError(
-            f"{folder}: the model in {CONFIG} has no weight '{min(unused)}', which is in the file; "
+            f"{folder}: the weight '{min(unused)}' does not belong to the model in {CONFIG}; "
             f"{AGAIN}"
         )
     for name, tensor in weights.items():
@@ -154,7 +157,7 @@ def load_own(model: Any, weights: dict[str, Tensor], unused: set[str], folder: P
     model.load_state_dict(weights, strict=False)
     for name, tensor in model.state_dict().items():
         if not tensor.isfinite().all():
-            raise InputError(f"{folder}: '{name}' has values that are not finite; {AGAIN}")
+            raise InputError(f"{folder}: '{name}' contains values that are not finite; {AGAIN}")
 
 
 def missing_weight(folder: Path, name: str) -> InputError:
@@ -163,7 +166,7 @@ def missing_weight(folder: Path, name: str) -> InputError:
 
 @contextmanager
 def only_errors() -> Iterator[None]:
-    """Turn off transformers' report about weights, which are checked here."""
+    """Suppress transformers' warnings about weights, which load and load_own check themselves."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

@@ -1,4 +1,4 @@
-"""Batches of transformers with trees, which a tokenizer's pieces are aligned with."""
+"""Align trees with the pieces of Hugging Face tokenizers, and collate them into batches."""
 
 from __future__ import annotations
 
@@ -17,35 +17,40 @@ from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.projection import Span, checked_parents, dense, project_line
 from fairseq_posattn.trees.sentence import Sentence
 
-# Options of tokenizers after which pieces and words would no longer belong together, by the remedy.
+# Tokenizer options that would break the alignment of pieces and words, by remedy.
 REFUSED = {
-    "leave it out, the collator pads batches": ("padding", "pad_to_multiple_of"),
-    "leave it out, the collator makes tensors": ("return_tensors",),
-    "give each sentence to encode by itself": (
+    "leave it out, as the collator pads batches": ("padding", "pad_to_multiple_of"),
+    "leave it out, as the collator creates tensors": ("return_tensors",),
+    "call encode once for each sentence": (
         *("text", "text_pair", "text_target", "text_pair_target", "is_split_into_words"),
         *("return_overflowing_tokens", "stride"),
     ),
-    "leave it out, encode needs it": ("return_offsets_mapping", "return_special_tokens_mask"),
+    "leave it out, as encode sets it": ("return_offsets_mapping", "return_special_tokens_mask"),
 }
 
 
 def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]:
-    """Return what a tokenizer makes of a sentence, with its tree as `source_tree`.
+    """Tokenise a sentence, and align its tree with the pieces as `source_tree`.
 
-    Options that concern one sentence, such as `truncation` and `max_length`, go to the tokenizer.
+        encode(tokenizer, Sentence(["She", "saw", "him"], [2, 0, 2]), truncation=True)
+
+    `options` for a single sentence, such as `truncation` and `max_length`, are passed to the
+    tokenizer; an InputError refuses others, and sentences whose tree is missing or not a tree.
     """
     for remedy, names in REFUSED.items():
         for name in names:
             if options.get(name):
-                raise InputError(f"encode({name}={options[name]!r}): {remedy}")
+                raise InputError(
+                    f"encode does not accept the option {name}={options[name]!r}; {remedy}"
+                )
     text = sentence.text or " ".join(sentence.tokens)
     fast = {"return_offsets_mapping": True} if tokenizer.is_fast else {}
     found = dict(tokenizer(text, return_special_tokens_mask=True, **fast, **options))
     special = found.pop("special_tokens_mask")
     if not any(special):
         raise InputError(
-            f"'{text}': the tokenizer marks no end of the sentence, which models with trees read; "
-            "let it add its special pieces"
+            f"'{text}': the tokenizer adds no end-of-sentence symbol, which models with trees "
+            "need; let it add its special tokens"
         )
     if tokenizer.is_fast:
         before = [0, *accumulate(len(dense(character)) for character in text)]
@@ -55,7 +60,7 @@ def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]
             for (begin, end), one in zip(places, special, strict=True)
             if not one
         ]
-    else:  # pieces of sentencepiece spell their text
+    else:  # slow tokenizers return no offsets, but sentencepiece pieces spell their text
         pieces = tokenizer.convert_ids_to_tokens(found["input_ids"])
         kept = [piece for piece, one in zip(pieces, special, strict=True) if not one]
         spans = spelled(" ".join(kept), SPACE).spans
@@ -69,19 +74,22 @@ def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]
 
 
 class TreeCollator:
-    """A collator of transformers, with the trees of `encode` beside what it makes of a batch."""
+    """Wraps a Hugging Face data collator, and adds the trees of `encode` to its batches.
+
+    collator = TreeCollator(DataCollatorForSeq2Seq(tokenizer, model))
+    """
 
     def __init__(self, collator: Any):
         self.collator = collator
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> Any:
         if lacking := [k for k, feature in enumerate(features) if TREE not in feature]:
-            raise InputError(f"sentence {lacking[0]} of the batch has no {TREE}; make it by encode")
+            raise InputError(f"sentence {lacking[0]} of the batch has no {TREE}; use encode")
         trees = [feature[TREE] for feature in features]
         plain = [{k: v for k, v in one.items() if k != TREE} for one in features]
         batch = self.collator(plain)
         if "attention_mask" not in batch:
-            raise InputError("the batch has no attention_mask; let the tokenizer return it")
+            raise InputError("the batch has no attention_mask; let the tokenizer return one")
         real = batch["attention_mask"].bool()
         width = max(real.size(1), *(len(parents) for _, parents in trees))
         table = torch.arange(width).repeat(len(trees), 2, 1)
@@ -90,7 +98,7 @@ class TreeCollator:
             if len(words) != real[row].sum():
                 raise InputError(
                     f"sentence {row} of the batch has {int(real[row].sum())} pieces, but its "
-                    f"{TREE} {len(words)}; make both by one call of encode"
+                    f"{TREE} has {len(words)}; create both in one call of encode"
                 )
             table[row, 0, : real.size(1)][real[row]] = torch.tensor(words)
             table[row, 1, : len(parents)] = torch.tensor(parents)

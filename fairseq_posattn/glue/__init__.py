@@ -1,2 +1,2 @@
-"""This room connects the package with fairseq: it holds the models, tasks, criteria, optimisers and
-datasets, and the patches of fairseq itself."""
+"""The fairseq integration: models, tasks, criterions, optimizers, datasets, and patches of fairseq
+itself."""

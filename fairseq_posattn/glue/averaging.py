@@ -19,28 +19,31 @@ from fairseq_posattn.glue.patches.safe import load_plain, register_classes
 from fairseq_posattn.io.lock import locked
 
 BY_UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt")
-MAY_CHANGE = re.compile(r"drop|_activations|min_params_to_wrap")  # options for training alone
+MAY_CHANGE = re.compile(r"drop|_activations|min_params_to_wrap")  # options of training only
 BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 
 
 def newest(run: str | os.PathLike, count: int) -> list[Path]:
-    """Return the last `count` checkpoints, the oldest first."""
+    """Return the last `count` checkpoints, oldest first, saved by update or else by epoch."""
     names = sorted(os.listdir(run))
     for kind in (BY_UPDATES, BY_EPOCH):
         found = sorted((int(m[1]), name) for name in names if (m := kind.fullmatch(name)))
         if found:
             break
-    of_kind = " that are named by updates" if found and kind is BY_UPDATES else ""
+    of_kind = " named by updates" if found and kind is BY_UPDATES else ""
     if len(found) < count:
         raise InputError(
-            f"{run}: there are {len(found)} checkpoints{of_kind}, but {count} are to be averaged; "
-            "train longer, or choose fewer with --last"
+            f"{run}: the folder has {len(found)} checkpoints{of_kind}, but --last requests "
+            f"{count}; train longer, or average fewer with --last"
         )
     return [Path(run) / name for _, name in found[-count:]]
 
 
 def average(paths: Sequence[str | os.PathLike]) -> dict:
-    """Return the last checkpoint with the mean of all checkpoints as its parameters."""
+    """Return the last checkpoint, with its parameters replaced by the mean over all checkpoints.
+
+    Raise an InputError if they are not of one training, or contain non-finite values.
+    """
     sums: dict[str, torch.Tensor] = {}
     origin: dict[str, Any] = {}
     for path in paths:
@@ -57,10 +60,10 @@ def average(paths: Sequence[str | os.PathLike]) -> dict:
 
 
 def origin_of(checkpoint: dict) -> dict[str, Any]:
-    """Return what is the same in all checkpoints of one training, as far as this one tells.
+    """Return the properties that all checkpoints of one training share, as far as stored.
 
-    It is the seed, the languages, the fingerprints of the data, and the options of the model but
-    for dropout. Options of other parts also stand among those of fairseq's own models.
+    These are the task, the seed, the languages, the fingerprints of the data, and the options of
+    the model. fairseq's own models also store options of other parts, which are left out.
     """
     trained_on = (checkpoint.get("task_state") or {}).get(trained.KEY) or {}
     cfg = checkpoint.get("cfg") or {}
@@ -79,7 +82,6 @@ def origin_of(checkpoint: dict) -> dict[str, Any]:
 
 
 def plain(part: Any) -> dict[str, Any]:
-    """Return the options of a part of the configuration."""
     if isinstance(part, argparse.Namespace):
         return vars(part)
     return part if isinstance(part, dict) else {}
@@ -88,7 +90,7 @@ def plain(part: Any) -> dict[str, Any]:
 def check_same_training(
     origin: dict[str, Any], own: dict[str, Any], first: str | os.PathLike, path: str | os.PathLike
 ) -> None:
-    """Refuse a checkpoint of another model, data or seed; one that does not tell is taken."""
+    """Refuse a checkpoint of another model, data or seed; missing information is no reason."""
     for name in sorted(origin.keys() & own.keys()):
         here, there = own[name], origin[name]
         unknown = [value for value in (here, there) if value in (None, {})]
@@ -97,32 +99,31 @@ def check_same_training(
                 "differs" if isinstance(here, dict) else f"is {here!r} here, but {there!r} there"
             )
             raise InputError(
-                f"{path}: it is of another training than {first}: {name} {found}; average "
+                f"{path} and {first} are from different trainings, because {name} {found}; average "
                 "checkpoints of one training"
             )
 
 
 def check_same_model(sums: dict, model: dict, first, path) -> None:
-    """Refuse a checkpoint whose parameters have other names or sizes than those before it."""
+    """Refuse a checkpoint whose parameters differ from earlier ones in their names or shapes."""
     if not sums:
         return
     for name in sorted(sums.keys() ^ model.keys()):
         raise InputError(
-            f"{path}: the architecture differs from that of {first}: only one of them has {name}; "
+            f"{path} and {first} have different architectures, because only one has {name}; "
             "average checkpoints of one training"
         )
     for name, total in sums.items():
         if total.shape != model[name].shape:
             raise InputError(
-                f"{path}: the architecture differs from that of {first}: {name} is "
+                f"{path} and {first} have different architectures, because {name} has the shape "
                 f"{tuple(model[name].shape)} here, but {tuple(total.shape)} there; "
                 "average checkpoints of one training"
             )
 
 
 def write_average(run: str | Path, last: int, out: str | Path) -> list[Path]:
-    """Write the mean of the last checkpoints of a training, without the optimizer's state, to a
-    file, and return the checkpoints."""
+    """Write the mean of the last checkpoints, without optimizer state, and return their paths."""
     register_classes()
     paths = newest(run, last)
     with locked(out):

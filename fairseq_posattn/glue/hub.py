@@ -1,4 +1,10 @@
-"""The hub interface translates with trees: from_pretrained(...).translate(sentences, trees=...)."""
+"""The hub interface of translation models that read trees.
+
+Example:
+
+    model = PosattnTransformerModel.from_pretrained("run", "averaged.pt", "data")
+    model.translate(["Das ist gut ."], trees=[[3, 3, 0, 3]])
+"""
 
 from __future__ import annotations
 
@@ -8,13 +14,12 @@ from fairseq.hub_utils import GeneratorHubInterface
 
 
 class StructuredHubInterface(GeneratorHubInterface):
-    """Translates as fairseq's hub interface does, with trees that the caller gives or that the
-    task's tree provider finds."""
+    """fairseq's hub interface, with trees from the caller or from the task's tree provider."""
 
     def __init__(self, cfg, task, models):
         super().__init__(cfg, task, models)
         if self.bpe is None and hasattr(task, "new_sentences"):
-            self.bpe = task.build_bpe(None)  # it segments text as the data were prepared
+            self.bpe = task.build_bpe(None)  # segments text as the training data were
         else:
             task.own_bpe = True
 
@@ -28,8 +33,8 @@ class StructuredHubInterface(GeneratorHubInterface):
     ) -> list[str]:
         """Return the translation of each sentence.
 
-        `trees` holds the parents of the words of each sentence, counted from 1 with 0 for the root.
-        Without it the task's provider finds the trees.
+        trees: for each sentence, the parents of its words, counted from 1 with 0 for the root.
+            None lets the task's provider find the trees.
         """
         if isinstance(sentences, str):
             trees = None if trees is None else [trees]
@@ -39,7 +44,7 @@ class StructuredHubInterface(GeneratorHubInterface):
         return [self.decode(best[0]["tokens"]) for best in hypotheses]
 
     def segmented(self, sentences: list[str], trees) -> list[str]:
-        """Return the pieces of each sentence, and let the task expect their trees."""
+        """Return the pieces of each sentence, and queue their trees in the task."""
 
         def encode(sentence: str) -> str:
             return self.apply_bpe(self.tokenize(sentence))

@@ -1,4 +1,4 @@
-"""--user-dir for the commands that are not fairseq's own programs."""
+"""Support --user-dir in commands that are not fairseq's own programs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fairseq_posattn.errors import InputError
 
 
 def import_user_dir(folder: str | None) -> None:
-    """Import the user's own classes, as fairseq's programs do with --user-dir."""
+    """Import the user's classes from a folder, as fairseq's programs do for --user-dir."""
     try:
         import_user_module(Namespace(user_dir=folder))
     except FileNotFoundError as error:
-        if error.strerror is not None:  # not the folder itself, but a file that its code opens
+        if error.strerror is not None:  # the user's code failed to open a file
             raise
-        raise InputError(f"--user-dir {folder}: no such folder") from None
+        raise InputError(f"--user-dir {folder}: there is no such folder; check the path") from None

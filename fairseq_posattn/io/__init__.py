@@ -1,1 +1,1 @@
-"""This package reads and writes whole files, locks them, and checks what was read."""
+"""Read files and validate their contents, write them atomically, and lock them."""

@@ -1,6 +1,6 @@
-"""Make parsers of command lines, and read the values of options with errors that say what fits.
+"""Build the argument parsers of all commands, and convert and validate option values.
 
-Options that several commands share are added here, too.
+The options that several commands share are defined here, too.
 """
 
 import sys
@@ -24,16 +24,16 @@ from fairseq_posattn.io.records import KEY, LIMIT
 from fairseq_posattn.io.visible import visible
 
 Kind = TypeVar("Kind")
-TYPES = {"int": int, "float": float, "Path": Path}  # a str needs none
+TYPES = {"int": int, "float": float, "Path": Path}  # str is argparse's default
 TOO_LARGE = 10**18
 
 
 class Parser(ArgumentParser):
-    """A parser whose errors are one line of visible characters, whatever was given."""
+    """An argument parser that prints each error as one line, with control characters escaped."""
 
     def __init__(self, **how: Any):
         super().__init__(**{"formatter_class": Help, **how})
-        self.register("type", int, whole)  # these read what type=int and type=float stand for
+        self.register("type", int, whole)  # replace int() and float() for type=int and type=float
         self.register("type", float, decimal)
 
     def error(self, message: str) -> NoReturn:
@@ -47,7 +47,7 @@ class Parser(ArgumentParser):
 
 
 class Help(RawDescriptionHelpFormatter):
-    """This help calls a value by its type, or by the name of its option if it is text."""
+    """Show N, X or PATH for the value of an option, or for text the last word of its name."""
 
     def _get_default_metavar_for_optional(self, action: Action) -> str:
         return METAVARS.get(action.type) or action.dest.rpartition("_")[2].upper()
@@ -57,27 +57,27 @@ class Help(RawDescriptionHelpFormatter):
 
 
 def command_parser(name: str, description: str | None) -> ArgumentParser:
-    """Return a parser whose help names the installed command, however it was started."""
+    """Return a parser whose usage line shows the name of the installed command."""
     return Parser(prog=name, description=description)
 
 
 def add_model_options(parser: ArgumentParser) -> None:
-    """Add the options that every command with a trained model has: --user-dir and --cpu."""
+    """Add --user-dir and --cpu, which all commands that load a trained model accept."""
     parser.add_argument(
-        "--user-dir", metavar="FOLDER", help="import classes of your own that the model has"
+        "--user-dir", metavar="FOLDER", help="import your own classes that the model uses"
     )
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
 
 
 def option(
     help: str, default: Any = MISSING, group: str = "", metavar: Any = None, **more: Any
 ) -> Any:
-    """Return the field of a dataclass that `add_fields` makes an option of a command line.
+    """Return a dataclass field that `add_fields` turns into a command-line option.
 
-    A field without a default is an argument without a name, unless it is `required`. A list takes
-    several values, and a bool is a flag. group: the heading under which the help shows it.
-    flag: its name, if that is not the field's. more: what else argparse is told, and the `key` of
-    the field in a JSON document if that is not its name.
+    A field without a default becomes a positional argument, unless `required=True`. A list accepts
+    several values; a bool becomes a flag. group: heading in the help. flag: name of the option, if
+    it differs from the field's. more: further arguments of `add_argument`, and the `key` of the
+    field in a JSON document, if it differs from the field's name.
     """
     metadata = {"group": group, "help": help, "metavar": metavar, **more}
     if isinstance(default, list):
@@ -91,14 +91,14 @@ def add_fields(
     either: Collection[str] = (),
     short: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Add the options that a dataclass describes to a parser or a group of options.
+    """Add one option per field that `option` made to a parser or argument group.
 
-    either: of these fields one must be given. short: letters of fields, such as -t.
+    either: fields of which exactly one must be given. short: short flags by field, such as -t.
     """
     groups: dict[str, Any] = {"": parser}
     one_of = parser.add_mutually_exclusive_group(required=True) if either else parser
     for one in fields(kind):
-        if "group" not in one.metadata:  # it is no option
+        if "group" not in one.metadata:  # not made by `option`
             continue
         more = {key: value for key, value in one.metadata.items() if key not in (LIMIT, KEY)}
         group, flag = more.pop("group"), more.pop("flag", f"--{one.name.replace('_', '-')}")
@@ -122,9 +122,9 @@ def add_fields(
 
 
 def chosen(kind: type[Kind], options: Namespace, **others: Any) -> Kind:
-    """Return the dataclass that the options describe which `add_fields` has added for it.
+    """Return the dataclass filled with the parsed options that `add_fields` added for it.
 
-    others: the fields that are no options, or that are not taken as they are.
+    others: values of fields that are not options, or that replace the parsed ones.
     """
     names = [one.name for one in fields(kind) if "group" in one.metadata]  # type: ignore[arg-type]
     return kind(**{**{name: getattr(options, name) for name in names}, **others})
@@ -133,14 +133,14 @@ def chosen(kind: type[Kind], options: Namespace, **others: Any) -> Kind:
 def asked(
     kind: type[Kind], name: str, description: str | None, words: Sequence[str] | None = None
 ) -> Kind:
-    """Return the dataclass that the command line of a command describes; `words` are another."""
+    """Parse the command line (or `words`) with one option per field, and return the dataclass."""
     parser = command_parser(name, description)
     add_fields(parser, kind)
     return chosen(kind, parser.parse_args(words))
 
 
 def new_folder(text: str) -> Path:
-    """Read a path that goes on to other commands, where none may take it for an option."""
+    """Convert to a path; with a leading `-` it becomes absolute, so it is not read as an option."""
     return Path(text).absolute() if text.startswith("-") else Path(text)
 
 
@@ -174,7 +174,7 @@ def decimal(text: str) -> float:
 
 
 def between(least: float, most: float) -> Callable[[str], Any]:
-    """Return a reader of numbers within limits, which are whole if the limits are."""
+    """Return a converter for numbers from `least` to `most`; integer limits admit integers only."""
     is_whole = isinstance(least, int)
     reader: Callable[[str], float | None] = plain_number if is_whole else decimal_number
     wanted, form = ("a whole number", ",") if is_whole else ("a number", ",g")
@@ -196,5 +196,5 @@ METAVARS: dict[Any, str] = {
     **dict.fromkeys((Path, new_folder), "PATH"),
 }
 share = between(0.0, 1.0)
-few = between(1, 1024)  # processes or folders: a machine would not survive a mistyped number
-samples = between(1, 1_000_000)  # of a resampling test
+few = between(1, 1024)  # processes or folders: a mistyped number could overload the machine
+samples = between(1, 1_000_000)  # of a bootstrap or permutation test

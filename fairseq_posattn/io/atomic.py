@@ -1,9 +1,9 @@
-"""Write files and folders so that they appear under their names only when they are complete.
+"""Write files and folders atomically: they appear under their names only when complete.
 
-Each file grows beside its target under a temporary name, `.RANDOM.partial.NAME`, and is renamed at
-the end, so two runs with one output never write into the same file. The writer holds a lock on the
-growing file for as long as it lives. The next run with the same output removes the growing files
-that nobody holds any more, because a killed run left them behind.
+Data is written to a temporary file in the target's folder, `.RANDOM.partial.NAME`, which is renamed
+at the end, so two runs with the same output never write to the same file. The writer locks the
+temporary file while it runs. The next run with the same output removes unlocked temporary files,
+which are leftovers of killed runs.
 """
 
 from __future__ import annotations
@@ -37,16 +37,20 @@ NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextlib.contextmanager
 def written_whole(path: str | Path) -> Iterator[TextIO]:
-    """Open a text file for writing; it takes its name only when the block ends without an error."""
+    """Write a text file atomically: it replaces `path` only if the block ends without an error.
+
+    with written_whole("scores.txt") as file:
+        file.write("27.3\\n")
+    """
     with written_together([path]) as (file,):
         yield file
 
 
 @contextlib.contextmanager
 def written_together(paths: Sequence[str | Path]) -> Iterator[list[TextIO]]:
-    """Open several text files like `written_whole`; none takes its name before all are complete.
+    """Write several text files like `written_whole`; none is renamed before all are complete.
 
-    Files that belong together are locked, because two runs at once could leave one file of each.
+    A lock keeps two concurrent runs from leaving a mixture of their files.
     """
     refuse_twice(paths)
     with contextlib.ExitStack() as stack:
@@ -63,9 +67,9 @@ def written_together(paths: Sequence[str | Path]) -> Iterator[list[TextIO]]:
 
 @contextlib.contextmanager
 def replaced_whole(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path, whose file takes its final name when the block ends without an error.
+    """Yield the path of an empty temporary file that replaces `path` if the block succeeds.
 
-    The file at that path exists and is empty. Write into it; do not put another file in its place.
+    Write to this file; do not replace it by another file.
     """
     with replaced_together([path]) as (partial,):
         yield partial
@@ -73,7 +77,7 @@ def replaced_whole(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaced_together(paths: Sequence[str | Path]) -> Iterator[list[Path]]:
-    """Yield several paths like `replaced_whole`; no file takes its name before all are complete."""
+    """Yield several paths like `replaced_whole`; no file is renamed before all are complete."""
     files: list[_PartialFile] = []
     try:
         for path in paths:
@@ -90,7 +94,7 @@ def replaced_together(paths: Sequence[str | Path]) -> Iterator[list[Path]]:
 
 
 class _PartialFile:
-    """A file grows beside its target; a pipe or a device is written to directly."""
+    """A temporary file in the folder of its target; pipes and devices are written directly."""
 
     def __init__(self, path: str | Path):
         refuse_redirected(path)
@@ -99,7 +103,7 @@ class _PartialFile:
         if is_stream(self.target):
             self.path = self.target
             return
-        self.target = Path(os.path.realpath(path))  # a link stays a link
+        self.target = Path(os.path.realpath(path))  # a symbolic link is kept
         refuse_unwritable(self.target)
         self.target.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self.target)
@@ -112,12 +116,12 @@ class _PartialFile:
     def take_its_name(self) -> None:
         if self.held is None:
             return
-        with contextlib.suppress(FileNotFoundError):  # it keeps the permissions of what it replaces
+        with contextlib.suppress(FileNotFoundError):  # keep the permissions of the old file
             os.chmod(self.path, stat.S_IMODE(self.target.stat().st_mode))
         os.replace(self.path, self.target)
 
     def discard(self) -> None:
-        """Remove the file unless it has its name by now, and release its lock."""
+        """Remove the file unless it was renamed, and release its lock."""
         if self.held is None:
             return
         if is_still(self.path, self.held):
@@ -127,35 +131,34 @@ class _PartialFile:
 
 
 def new_file(target: Path) -> tuple[Path, int]:
-    """Make an empty file beside the target, open and locked, with the permissions `open` gives."""
+    """Create, open and lock an empty temporary file in the folder of the target."""
     while True:
         path = temp_name(target)
-        file = os.open(path, NEW_FILE, 0o666)  # this fails where the name exists, even as a link
+        file = os.open(path, NEW_FILE, 0o666)  # fails if the name exists, even as a link
         if lock_if_possible(file) and is_still(path, file):
             return path, file
-        os.close(file)  # another run removed it as a leftover before it was locked
+        os.close(file)  # another run took it for a leftover before it was locked
 
 
 def new_folder(target: Path) -> Path:
-    """Make an empty folder beside the target."""
     path = temp_name(target)
     path.mkdir(parents=True)
     return path
 
 
 def temp_name(target: Path) -> Path:
-    """Return an unused name beside the target, which ends as the target's name does."""
+    """Return an unused temporary path in the folder of the target, ending in the target's name."""
     return target.with_name(f".{secrets.token_hex(RANDOM_BYTES)}{name_end(target)}")
 
 
 def name_end(target: Path) -> str:
-    """Return the end of all temporary names for a target, cut short: names may have 255 bytes."""
+    """Return the end of all temporary names for a target; names are limited to 255 bytes."""
     name = target.name if len(os.fsencode(target.name)) <= 220 else target.name[-50:]
     return f"{PARTIAL}{name}"
 
 
 def leftovers(target: Path) -> list[Path]:
-    """List the temporary files and folders beside the target, growing ones and abandoned ones."""
+    """List the temporary files and folders of a target, both those in use and abandoned ones."""
     name = re.compile(rf"\.[0-9a-f]{{{2 * RANDOM_BYTES}}}{re.escape(name_end(target))}")
     with contextlib.suppress(FileNotFoundError), os.scandir(target.parent) as entries:
         return [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
@@ -163,9 +166,9 @@ def leftovers(target: Path) -> list[Path]:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove temporary files that nobody holds the lock of, because their run was killed."""
+    """Remove the unlocked temporary files of a target, which killed runs left behind."""
     for path in leftovers(target):
-        with contextlib.suppress(OSError):  # it is gone meanwhile, or belongs to another user
+        with contextlib.suppress(OSError):  # removed meanwhile, or owned by another user
             file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 if try_lock(file) and is_still(path, file):
@@ -176,7 +179,7 @@ def remove_leftovers(target: Path) -> None:
 
 @contextlib.contextmanager
 def full_disk_named(path: str | Path) -> Iterator[None]:
-    """Add the path to the error of a failed write, which Python reports without a name."""
+    """Add the path to a disk-full error, which Python raises without a file name."""
     try:
         yield
     except OSError as error:
@@ -189,11 +192,11 @@ def full_disk_named(path: str | Path) -> Iterator[None]:
 def folder_written_whole(
     folder: str | Path, replace: bool = False, lock: bool = True
 ) -> Iterator[Path]:
-    """Yield a folder to fill, which takes its name only when the block ends without an error.
+    """Yield a temporary folder that is renamed to `folder` if the block ends without an error.
 
-    With `replace`, a folder that has this name already is replaced at the very end. A second run
-    that makes the same folder is refused, unless the caller holds a lock of its own that keeps
-    others away (`lock=False`).
+    With `replace`, an existing folder is replaced at the very end; otherwise it is an error. A
+    concurrent run that creates the same folder is refused; pass `lock=False` if the caller already
+    prevents this by its own lock.
     """
     target = Path(os.path.realpath(folder))
     refuse_file(target)
@@ -201,7 +204,7 @@ def folder_written_whole(
         put_back(target)
         if is_used(target) and not replace:
             raise InputError(
-                f"{folder}: the folder exists already; name another folder, or replace this one "
+                f"{folder}: the folder already exists; choose another folder, or replace this one "
                 "with --overwrite"
             )
         for left in leftovers(target):
@@ -216,12 +219,12 @@ def folder_written_whole(
 
 
 def is_used(path: Path) -> bool:
-    """Return whether something is at the path; an empty folder counts as nothing."""
+    """Return whether the path exists and is not an empty folder."""
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
 def put_back(target: Path) -> None:
-    """Give the old folder its name back if a run was killed between the two renames at its end."""
+    """Restore the old folder if a run was killed between the two renames of `_swap_in`."""
     replaced = replaced_name(target)
     if replaced.exists() and not target.exists():
         os.rename(replaced, target)
@@ -229,7 +232,7 @@ def put_back(target: Path) -> None:
 
 
 def _swap_in(partial: Path, target: Path) -> None:
-    """Rename the new folder to the target, after the old one was moved out of the way."""
+    """Move the old folder, if any, out of the way and rename the new one to the target."""
     replaced = replaced_name(target)
     if target.exists():
         os.rename(target, replaced)
@@ -238,5 +241,5 @@ def _swap_in(partial: Path, target: Path) -> None:
 
 
 def replaced_name(target: Path) -> Path:
-    """Return the path that the old folder has while the new one takes its name."""
+    """Return the path of the old folder while the new one is renamed."""
     return target.with_name(f".replaced.{target.name}")

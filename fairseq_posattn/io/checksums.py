@@ -1,4 +1,4 @@
-"""Compute checksums, by which a later step knows that a file is the one it trusts."""
+"""Compute checksums, by which a later step recognises whether a file has changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairseq_posattn.io.paths import refuse_stream
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 checksum of a file in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(1 << 20):
@@ -20,6 +20,6 @@ def sha256(path: str | os.PathLike[str]) -> str:
 
 
 def fingerprint(path: str | Path) -> dict[str, Any]:
-    """Return the size and the checksum by which a file is recognised."""
+    """Return the size in bytes and the SHA-256 of a file; refuse a pipe."""
     refuse_stream(path)
     return {"bytes": os.path.getsize(path), "sha256": sha256(path)}

@@ -1,4 +1,4 @@
-"""Say which version of the code makes a result, so that it can be made again."""
+"""Determine the version of the code, which is stored with results for reproducibility."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 @cache
 def code_version() -> str:
-    """Return the version of this package, with the commit in a checkout: 0.2.0+1a2b3c4d5e.changed.
+    """Return the package version; in a Git checkout with the commit: 0.2.0+1a2b3c4d5e.changed.
 
-    `changed` says that files of the checkout differ from the commit.
+    The suffix `.changed` marks a checkout with uncommitted changes.
     """
     if not (CHECKOUT / ".git").exists():
         return __version__

@@ -1,4 +1,4 @@
-"""Run a command so that every error ends it with one line and exit code 1."""
+"""Run a command; print any error as one line and exit with code 1."""
 
 import errno
 import logging
@@ -13,17 +13,17 @@ from typing import NoReturn
 
 from fairseq_posattn.errors import InputError
 
-LONGEST = 300  # the line of an error is shortened to this many characters
-TRACEBACK = "POSATTN_TRACEBACK"  # if it is 1, the traceback of any error is printed above its line
+LONGEST = 300  # error messages are shortened to this many characters
+TRACEBACK = "POSATTN_TRACEBACK"  # set it to 1 to print the traceback of every error
 UNEXPECTED = "unexpected error of the program"
 UNWRITABLE: dict[int | None, str] = {
-    errno.ENOSPC: "there is no space left on the disk; free some and start this step again",
-    errno.EDQUOT: "your disk quota is used up; free some space and start this step again",
-    errno.EFBIG: "the file exceeds the largest size allowed here; raise the limit (ulimit -f), or "
-    "write to another file system",
+    errno.ENOSPC: "there is no space left on the disk; free some space and run the command again",
+    errno.EDQUOT: "your disk quota is exceeded; free some space and run the command again",
+    errno.EFBIG: "the file exceeds the maximum file size; raise the limit (ulimit -f), or write to "
+    "another file system",
     errno.EROFS: "the file system is read-only; write to another folder",
 }
-# An error of a worker process arrives as text with the whole traceback; the last line is the error.
+# An error in a worker process arrives as the text of its traceback; the last line is the error.
 IN_WORKER = "Traceback (most recent call last)"
 FORESEEN = re.compile(
     r"(fairseq_posattn\.[\w.]+|OSError|(FileNotFound|Permission|IsADirectory)Error)"
@@ -32,9 +32,9 @@ FORESEEN = re.compile(
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Run a command and exit with 0, or, after one line `error: ...`, with 1.
+    """Run a command and exit with code 0, or print one line `error: ...` and exit with code 1.
 
-    Its log has warnings alone; a module of fairseq would else turn on all that anybody logs.
+    The log level is set to warnings here, because a module of fairseq would lower it.
     """
     logging.basicConfig(format="%(levelname)s | %(name)s | %(message)s")
     try:
@@ -48,7 +48,7 @@ def run(main: Callable[[], None]) -> NoReturn:
 
 
 def error_line(error: Exception) -> str:
-    """Return the line that a user reads; the traceback of an unexpected error is kept in a file."""
+    """Return the line to print; the traceback of an unexpected error is saved to a file."""
     if asked := os.environ.get(TRACEBACK) == "1":
         traceback.print_exception(error)
     if message := foreseen(error):
@@ -58,18 +58,18 @@ def error_line(error: Exception) -> str:
 
 
 def foreseen(error: Exception) -> str | None:
-    """Return what went wrong and what to do, or None if this error is unexpected."""
+    """Return the message of an error that the user can fix, or None if it is unexpected."""
     if isinstance(error, InputError | OSError):
         return describe(error)
     if isinstance(error, MemoryError):
-        return "there is not enough memory; free some, or work on less at once"
+        return "there is not enough memory; free some, or use smaller batches"
     match = FORESEEN.fullmatch(last_line(error)) if IN_WORKER in str(error) else None
     return match and match["message"]
 
 
 def describe(error: Exception) -> str:
     """Return what went wrong, where, and what to do."""
-    if IN_WORKER in str(error):  # a worker that loads data for fairseq raised it
+    if IN_WORKER in str(error):  # raised in one of fairseq's data-loading workers
         return last_line(error).partition(": ")[2]
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
@@ -78,20 +78,18 @@ def describe(error: Exception) -> str:
 
 
 def with_type(error: Exception) -> str:
-    """Return the message of an error after the name of its type."""
     return last_line(error) if IN_WORKER in str(error) else f"{type(error).__name__}: {error}"
 
 
 def last_line(error: Exception) -> str:
-    """Return the last line of an error's message."""
     return str(error).rstrip().rpartition("\n")[2]
 
 
 def one_line(text: str, end: str = "") -> str:
-    """Join a text and its end to one line that any terminal shows.
+    """Return text + end as one line of at most LONGEST printable characters.
 
-    A line that is too long is shortened in the middle, because it begins with the name of a file
-    and ends with what to do, which follows the first semicolon.
+    A longer line is shortened in the middle: its start contains the file name, and its end, from
+    the first semicolon on, the remedy.
     """
     text = re.sub(r"\s*\n\s*", " ", text.strip())
     shown = "".join(char if char.isprintable() else escaped(char) for char in text + end)
@@ -103,7 +101,7 @@ def one_line(text: str, end: str = "") -> str:
 
 
 def escaped(char: str) -> str:
-    """Return a character as Python would write it in a string, such as \\x1b."""
+    """Return a character as an escape of a Python string, such as \\x1b."""
     return char.encode("unicode_escape").decode("ascii")
 
 
@@ -114,7 +112,7 @@ def place_of(error: Exception) -> str:
 
 
 def keep_traceback(error: Exception) -> str:
-    """Write the traceback to a file and return where it is, or else how to see it."""
+    """Save the traceback to a file and return its path, or else how to print the traceback."""
     text = "".join(traceback.format_exception(error))
     try:
         with tempfile.NamedTemporaryFile(

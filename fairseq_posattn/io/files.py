@@ -1,7 +1,7 @@
-"""Read and write text and JSON strictly, from and to plain and compressed files.
+"""Read and write text and JSON files, plain or compressed, and refuse malformed ones.
 
-Text is UTF-8, and its lines end at "\\n" (or "\\r\\n") only. Characters such as U+2028 or U+0085,
-which Python's `splitlines` takes for line ends too, stay inside their line.
+Text is UTF-8, and lines end only at "\\n" or "\\r\\n", not at characters such as U+2028 or U+0085,
+at which Python's `splitlines` splits as well.
 """
 
 import codecs
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from zstandard import ZstdDecompressionObj
 
 Mode = Literal["rb", "wb"]
-Opener = Callable[[str | Path, Mode], Any]  # it returns a BinaryIO, which gzip's types do not say
-XZ_PRESET = 3  # this is five times as fast as the usual 6, and files are an eighth larger
+Opener = Callable[[str | Path, Mode], Any]  # returns a BinaryIO, but gzip's type hints differ
+XZ_PRESET = 3  # five times as fast as the default, 6; files are an eighth larger
 
 
 class PackingError(ValueError):
-    """This error says that a .zst file cannot be decompressed."""
+    """A .zst file cannot be decompressed."""
 
 
 PACKING_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, PackingError)
 
 
 def open_to_read(path: str | Path) -> BinaryIO:
-    """Open a file to read bytes, which are decompressed if its name ends in .gz, .xz or .zst."""
+    """Open a file for reading bytes; decompress it if its name ends in .gz, .xz or .zst."""
     opener = OPENERS.get(Path(path).suffix)
     return io.BufferedReader(opener(path, "rb")) if opener else open(path, "rb")
 
 
 def open_to_write(path: str | Path) -> BinaryIO:
-    """Open a file to write bytes, which are compressed if its name ends in .xz or .zst."""
+    """Open a file for writing bytes; compress them if its name ends in .gz, .xz or .zst."""
     if Path(path).suffix == ".xz":
         return cast(BinaryIO, lzma.open(path, "wb", preset=XZ_PRESET))
     opener: Opener = OPENERS.get(Path(path).suffix, open)
@@ -50,7 +50,7 @@ def open_to_write(path: str | Path) -> BinaryIO:
 
 
 def open_zst(path: str | Path, mode: Mode) -> BinaryIO:
-    """Open a file of one or several zstandard frames; a frame that is written has a checksum."""
+    """Open a .zst file: read one or several frames, or write one frame with a checksum."""
     zstandard = import_zstandard(path)
     if mode == "wb":
         compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
@@ -60,18 +60,17 @@ def open_zst(path: str | Path, mode: Mode) -> BinaryIO:
 
 
 def import_zstandard(path: str | Path) -> ModuleType:
-    """Import the package zstandard, which the path needs, or raise an error that says so."""
     try:
         import zstandard
     except ImportError:
         raise InputError(
-            f"{path}: a .zst file needs the package zstandard: pip install 'fairseq_posattn[parse]'"
+            f"{path}: the package zstandard is missing; pip install 'fairseq_posattn[parse]'"
         ) from None
     return zstandard
 
 
 class ZstReader(io.RawIOBase):
-    """A ZstReader decompresses all frames of a file, and tells a cut-off frame from the end."""
+    """Decompresses all frames of a file; raises EOFError if the last frame is truncated."""
 
     def __init__(self, zstandard: ModuleType, path: str | Path):
         self.zstandard, self.file = zstandard, open(path, "rb")  # noqa: SIM115
@@ -124,15 +123,15 @@ def read_lines(path: str | Path) -> Iterator[str]:
                 yield line
     except PACKING_ERRORS as error:
         raise InputError(
-            f"{path}:{number + 1}: the file cannot be decompressed ({error}), because it is cut "
-            "off or damaged; get it again"
+            f"{path}:{number + 1}: the file cannot be decompressed ({error}) because it is "
+            "truncated or corrupted; download or create it again"
         ) from error
 
 
 def decoded(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
-    """Yield lines as text, without their line ends and the byte order mark of the first one.
+    """Decode lines from UTF-8; strip their line ends and the byte order mark of the first line.
 
-    name: of the file, for messages.
+    name: the file name for error messages.
     """
     number = 0
     try:
@@ -142,39 +141,36 @@ def decoded(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
             yield line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{name}:{number}: the line is not UTF-8 ({error.reason}); convert the file, with "
-            "iconv for example"
+            f"{name}:{number}: the line is not UTF-8 ({error.reason}); convert the file, for "
+            "example with iconv"
         ) from error
 
 
 def read_rows(path: str | Path, columns: int | None = None) -> list[list[str]]:
-    """Read the lines of a table, split at tabs; all must have as many columns as the first one.
-
-    With `columns`, they must have exactly this many.
-    """
+    """Read a tab-separated table; refuse rows of other lengths than `columns` or the first row."""
     rows = [line.split("\t") for line in read_lines(path)]
     if not rows:
-        raise InputError(f"{path}: the file is empty, but a table is expected; get it again")
+        raise InputError(f"{path}: expected a table, but the file is empty; create it again")
     expected = columns or len(rows[0])
     for number, row in enumerate(rows, start=1):
         if len(row) != expected:
             raise InputError(
-                f"{path}:{number}: {expected} columns are expected, but this line has {len(row)}; "
-                "mend it, or get the table again"
+                f"{path}:{number}: expected {expected} columns, but this line has {len(row)}; "
+                "fix it, or create the table again"
             )
     return rows
 
 
 def read_json(path: str | Path, remedy: str) -> dict[str, Any]:
-    """Read the JSON object in a file that a program of this package wrote."""
+    """Read a JSON object that this package wrote; `remedy` ends the message about a bad file."""
     document = read_json_value(path, remedy)
     if not isinstance(document, dict):
-        raise InputError(f"{path}: the file is damaged (it holds no JSON object); {remedy}")
+        raise InputError(f"{path}: the file is damaged (not a JSON object); {remedy}")
     return document
 
 
 def read_json_value(path: str | Path, remedy: str) -> Any:
-    """Read the JSON value, of whatever type, in a file that a program of this package wrote."""
+    """Read a JSON value of any type, like `read_json`."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -182,7 +178,7 @@ def read_json_value(path: str | Path, remedy: str) -> Any:
 
 
 def count_lines(path: str | Path) -> int:
-    """Count the lines that `read_lines` yields; a last line without its line end counts, too."""
+    """Return the number of lines that `read_lines` yields; a last line may lack its line end."""
     refuse_stream(path)
     count, last = 0, b"\n"
     try:
@@ -192,32 +188,32 @@ def count_lines(path: str | Path) -> int:
                 last = chunk[-1:]
     except PACKING_ERRORS as error:
         raise InputError(
-            f"{path}: the file cannot be decompressed ({error}), because it is cut off or damaged; "
-            "get it again"
+            f"{path}: the file cannot be decompressed ({error}) because it is truncated or "
+            "corrupted; download or create it again"
         ) from error
     return count + (last != b"\n")
 
 
 def same_number_of_lines(paths: Sequence[str | Path]) -> int:
-    """Return the number of lines that all these files have; raise an error if they differ."""
+    """Return the number of lines of parallel files; raise an error if they differ in length."""
     counts = {str(path): count_lines(path) for path in paths}
     refuse_different_lengths(counts)
     return next(iter(counts.values()))
 
 
 def refuse_different_lengths(counts: Mapping[str, int]) -> None:
-    """Raise an error if files, given by name with their numbers of lines, differ in length."""
+    """Raise an error if files differ in length; counts: the number of lines by file name."""
     (first, lines), *others = counts.items()
     for other, found in others:
         if found != lines:
             raise InputError(
-                f"the files differ in their number of lines: {first} has {lines}, "
-                f"{other} has {found}; make them from the same sentences"
+                f"{first} has {lines:,} lines, but {other} has {found:,}; create both from the "
+                "same sentences"
             )
 
 
 def write_json(path: str | Path, value: object, **options: Any) -> None:
-    """Write a value as a JSON file, whole or not at all; json.dump takes the options."""
+    """Write a value to a JSON file atomically; the options are those of json.dump."""
     with written_whole(path) as file:
         json.dump(value, file, **options)
         file.write("\n")

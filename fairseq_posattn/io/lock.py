@@ -1,4 +1,4 @@
-"""Take locks that are released when their process ends, however it ends."""
+"""File locks that the system releases when their process ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.paths import is_stream
 from fairseq_posattn.io.progress import say
 
-# A file system without locks answers with one of these errors; the work then goes on without one.
+# Errors of file systems that do not support locks; the program then continues without a lock.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 SECONDS_BETWEEN_TRIES = 0.2
-TRAINING = ".training.lock"  # a training holds this lock in the folder of its checkpoints
-held: dict[Path, TextIO] = {}  # the files stay open, because closing one releases its record lock
+TRAINING = ".training.lock"  # lock file of a training run, in the folder of its checkpoints
+held: dict[Path, TextIO] = {}  # kept open, because closing a file releases its record lock
 
 
 class NoLocks(OSError):
-    """This error says that the file system has no locks."""
+    """The file system does not support locks."""
 
 
 @contextlib.contextmanager
@@ -33,13 +33,13 @@ def locked(
     wait: bool = False,
     pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[None]:
-    """Hold the lock TARGET.lock while the block runs, so that one run at a time works on TARGET.
+    """Lock TARGET.lock while the block runs, so that only one run at a time writes TARGET.
 
-    If another run holds it, this one waits for it (`wait`) or ends with an error. The lock is
-    released when its process ends, even if it is killed; a lock file that stays does no harm. A
-    pipe, a device, or no target at all needs no lock.
+    If another run holds the lock, wait for it (`wait=True`) or raise an InputError. If a process is
+    killed, its lock is released; the lock file that it leaves is harmless. Nothing is locked for a
+    pipe, a device or None.
 
-    pause: waits for some seconds between two tries; it may raise an error to give up.
+    pause: called with the seconds to wait between two attempts; it may raise an error to give up.
     """
     if target is None or is_stream(Path(target)):
         yield
@@ -48,11 +48,11 @@ def locked(
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _take(path)
     if file is None and wait:
-        say(f"{target}: another run is at work here; this one waits for its end")
+        say(f"{target}: another run is writing here; waiting until it ends")
     while file is None:
         if not wait:
             raise InputError(
-                f"{target}: another run is at work here{_holder(path)}; wait for its end, or "
+                f"{target}: another run is writing here{_holder(path)}; wait until it ends, or "
                 "stop it"
             )
         pause(SECONDS_BETWEEN_TRIES)
@@ -65,10 +65,10 @@ def locked(
 
 
 def hold_until_the_end(path: Path, note: str) -> str | None:
-    """Lock a file until this process ends; return the note of the process that holds it, if any.
+    """Lock a file until this process ends, and write `note` to it; the file is not removed.
 
-    Unlike `locked`, this takes a record lock. The processes that this one starts do not inherit
-    it, so it ends with this process even if data loaders live on. The file stays.
+    Return None, or, if another process holds the lock, the note of that process. Unlike `locked`,
+    this takes a record lock, which child processes such as data loaders do not inherit.
     """
     file = held.get(path) or open(path, "a+")  # noqa: SIM115
     try:
@@ -87,12 +87,12 @@ def hold_until_the_end(path: Path, note: str) -> str | None:
 
 
 def wait_until_released(path: Path, pause: Callable[[float], object] = time.sleep) -> None:
-    """Wait until no other process holds the lock that `hold_until_the_end` takes on a file."""
+    """Wait until no other process holds the lock of `hold_until_the_end` on a file."""
     told = False
     with contextlib.suppress(NoLocks):
         while path.exists() and (holder := hold_until_the_end(path, this_process())) is not None:
             if not told:
-                say(f"{path.parent}: {holder} still trains here; this run waits for its end")
+                say(f"{path.parent}: {holder} is still training here; waiting until it ends")
             told = True
             pause(SECONDS_BETWEEN_TRIES)
     if path in held:
@@ -107,7 +107,7 @@ def _take(path: Path) -> int | None:
             os.close(file)
             return None
         if is_still(path, file):
-            with contextlib.suppress(OSError):  # a full disk has no room for the note
+            with contextlib.suppress(OSError):  # the note is optional, for example on a full disk
                 os.ftruncate(file, 0)
                 os.write(file, this_process().encode())
             return file
@@ -115,12 +115,12 @@ def _take(path: Path) -> int | None:
 
 
 def this_process() -> str:
-    """Return what tells users which process holds a lock."""
+    """Return the process ID and host, which lock files record for the user."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def _holder(path: Path) -> str:
-    """Return which process holds a lock, in brackets, or nothing if the file does not tell."""
+    """Return the process that holds a lock, in brackets, or "" if it is not recorded."""
     with contextlib.suppress(OSError, ValueError):
         if note := path.read_text(encoding="utf-8"):
             return f" ({note})"
@@ -128,10 +128,7 @@ def _holder(path: Path) -> str:
 
 
 def lock_if_possible(file: int) -> bool:
-    """Lock an open file and return True, or False if another process holds the lock.
-
-    Where the file system has no locks, the answer is True.
-    """
+    """Like `try_lock`, but return True if the file system does not support locks."""
     try:
         return try_lock(file)
     except OSError as error:
@@ -150,7 +147,7 @@ def try_lock(file: int) -> bool:
 
 
 def is_still(path: Path, file: int) -> bool:
-    """Return whether the open file is the one that the path names now."""
+    """Return whether the path still refers to the open file."""
     try:
         return os.path.samestat(os.fstat(file), os.lstat(path))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Read numbers as programs write them: `10`, but not `1_0`, `+10`, `010` or other digits."""
+"""Parse numbers in canonical form: `10`, but not `1_0`, `+10`, `010` or non-ASCII digits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DECIMAL = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?
 
 
 def plain_numbers(tokens: Sequence[str]) -> list[int] | None:
-    """Return the numbers that the tokens spell, or None if one of them is not spelled plainly."""
+    """Return the tokens as integers, or None if a token is not an integer in canonical form."""
     try:
         return [SMALL[token] for token in tokens]
     except KeyError:
@@ -24,17 +24,17 @@ def plain_numbers(tokens: Sequence[str]) -> list[int] | None:
 
 
 def plain_number(text: str) -> int | None:
-    """Return the whole number that a text spells, or None."""
+    """Return a text as an integer, or None if it is not one in canonical form."""
     numbers = plain_numbers([text])
     return None if numbers is None else numbers[0]
 
 
 def decimal_number(text: str) -> float | None:
-    """Return the finite number that a text spells, such as `-0.5` or `1e-3`, or None."""
+    """Return a text such as `-0.5` or `1e-3` as a float, or None if it is not a finite number."""
     number = float(text) if DECIMAL.fullmatch(text) else math.inf
     return number if math.isfinite(number) else None
 
 
 def first_odd(tokens: Sequence[str]) -> int:
-    """Return the index of the first token that is not a plain number; there must be one."""
+    """Return the index of the first token that `plain_number` rejects; there must be one."""
     return next(k for k, token in enumerate(tokens) if plain_numbers([token]) is None)

@@ -1,6 +1,6 @@
-"""Refuse, at the start of a program, paths that it would fail with later.
+"""Refuse at the start of a program paths with which it would fail later.
 
-fairseq splits lists of paths in one argument at a character that paths may hold.
+fairseq splits an argument with several paths at `:` or `,`, which may also occur within a path.
 """
 
 from __future__ import annotations
@@ -25,54 +25,53 @@ def is_stream(path: Path) -> bool:
 
 
 def refuse_unwritable(target: Path) -> None:
-    """Refuse a path that could not be replaced at the end, or that `open` would refuse."""
+    """Raise an error if the path is a folder or a file without write permission."""
     if target.is_dir():
-        raise InputError(f"{target}: this is a folder; name a file to write")
+        raise InputError(f"{target}: the output is a folder; name a file")
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
 
 
 def refuse_file(folder: Path) -> None:
-    """Refuse a path that exists and is no folder."""
+    """Refuse a path that exists but is not a folder."""
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: this is no folder; name a folder to make")
+        raise InputError(f"{folder}: this is not a folder; name a new or an existing folder")
 
 
 def refuse_stream(path: str | Path) -> None:
-    """Refuse a pipe where a file is expected, because the file will be read several times."""
+    """Refuse a pipe or device as an input that is read several times."""
     if is_stream(Path(path)):
         raise InputError(
-            f"{path}: this is a pipe or a device, but the program reads this input several times; "
+            f"{path}: this is a pipe or a device, but the program reads its input several times; "
             "write it to a file first"
         )
 
 
 def refuse_twice(paths: Sequence[str | Path]) -> None:
-    """Refuse paths of outputs of which two are the same file."""
+    """Refuse output paths of which two refer to the same file."""
     seen: set[str] = set()
     for path in paths:
         real = os.path.realpath(path)
         if real in seen and not is_stream(Path(path)):
-            raise InputError(f"{path}: the file is named for two outputs; name a file for each")
+            raise InputError(f"{path}: two outputs have the same path; choose different files")
         seen.add(real)
 
 
 def refuse_redirected(path: str | Path) -> None:
-    """Refuse /dev/stdout and the like where the shell has redirected them to a file.
+    """Refuse /dev/stdout and the like if the shell has redirected them to a file.
 
-    A file that is written whole would replace that file, and what others wrote into it would be
-    lost.
+    An atomic write would replace that file, and lose what other programs wrote to it.
     """
     of_shell = str(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/"))
     if of_shell and not is_stream(Path(path)):
         real = os.path.realpath(path)
-        raise InputError(f"{path}: this is redirected to {real}; name that file, or use a pipe")
+        raise InputError(f"{path}: the shell redirects it to {real}; name that file, or use a pipe")
 
 
 def refuse_split_path(
     paths: str, separator: str, exists: Callable[[str], bool] = os.path.exists
 ) -> None:
-    """Refuse a path that fairseq would take for several, because the separator is part of it."""
+    """Refuse a list of paths if an existing path in it contains fairseq's separator."""
     parts = paths.split(separator)
     if all(map(exists, parts)):
         return
@@ -81,12 +80,12 @@ def refuse_split_path(
         if end - start > 1 and exists(path):
             raise InputError(
                 f"{path}: fairseq would split this path at '{separator}'; rename the folder or "
-                "file, or reach it by a link"
+                "file, or use a symbolic link"
             )
 
 
 def refuse_separator(option: str, path: str | os.PathLike[str], separator: str) -> None:
-    """Refuse to make a folder whose path fairseq would split when it is given to it later."""
+    """Refuse the path of a new folder if it contains fairseq's separator."""
     if separator in str(path):
         raise InputError(
             f"{option} {path}: fairseq splits such paths at '{separator}'; name a folder without it"

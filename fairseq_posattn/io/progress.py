@@ -1,4 +1,4 @@
-"""Tell the user of a command how far it is, and write times and sizes as people read them."""
+"""Report the progress of a command, and format times and sizes for people."""
 
 import sys
 from collections.abc import Iterable
@@ -10,12 +10,12 @@ T = TypeVar("T")
 
 
 def say(text: str) -> None:
-    """Print a line to stderr at once; names in it cannot steer the terminal."""
+    """Print a line to stderr and flush it; control characters are escaped."""
     print(visible(text), file=sys.stderr, flush=True)
 
 
 def progress(items: Iterable[T], total: int | None = None, unit: str = " sentences") -> Iterable[T]:
-    """Return the same items, with a progress bar if stderr is a terminal."""
+    """Iterate over the items with a progress bar if stderr is a terminal."""
     from tqdm import tqdm
 
     bar: Iterable[T] = tqdm(items, total=total, unit=unit, unit_scale=True, disable=None)
@@ -23,7 +23,7 @@ def progress(items: Iterable[T], total: int | None = None, unit: str = " sentenc
 
 
 def duration(seconds: float) -> str:
-    """Return a time as text: 45 s, 12 min, 3 h 20 min, 2 d 4 h."""
+    """Format a time: 45 s, 12 min, 3 h 20 min, 2 d 4 h."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -36,5 +36,5 @@ def duration(seconds: float) -> str:
 
 
 def size_of(size: float) -> str:
-    """Return a number of bytes in megabytes or gigabytes."""
+    """Format a number of bytes in MB or GB (powers of 10)."""
     return f"{size / 1e6:,.1f} MB" if size < 1e9 else f"{size / 1e9:,.1f} GB"

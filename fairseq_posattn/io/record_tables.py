@@ -1,4 +1,4 @@
-"""Describe a JSON document in Markdown, from the dataclasses that check it."""
+"""Generate Markdown documentation of a JSON format from the dataclasses that validate it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHORT = {"true or false": "boolean", "a whole number": "integer", "a number": "n
 
 
 def tables(kind: type) -> Iterator[str]:
-    """Yield the lines of a section for a record, and for each record within it."""
+    """Yield the lines of one section per record: the given one and all nested ones."""
     for record in records_in(kind):
         yield from ["", f"## {record.__name__}", ""]
         if record.__doc__ and not record.__doc__.startswith(f"{record.__name__}("):
@@ -22,7 +22,7 @@ def tables(kind: type) -> Iterator[str]:
 
 
 def keys(record: type) -> Iterator[str]:
-    """Yield a line for each key of a record, with a question mark if it may be missing."""
+    """Yield one line per key of a record; a question mark marks optional keys."""
     types_of = get_type_hints(record, include_extras=True)
     base = base_of(record)
     if base:
@@ -37,12 +37,12 @@ def keys(record: type) -> Iterator[str]:
 
 
 def base_of(record: type) -> Any:
-    """Return the record whose keys another one has, too, or None."""
+    """Return the base class of a record if it is a record with keys of its own, else None."""
     return next((b for b in record.__bases__ if is_record(b) and dataclasses.fields(b)), None)
 
 
 def records_in(kind: type) -> list[type]:
-    """Return a record and all records within it, each once, in the order in which they come."""
+    """Return a record and all nested records without duplicates, in document order."""
     found, index = [kind], 0
     while index < len(found):
         hints = get_type_hints(found[index], include_extras=True)
@@ -64,7 +64,7 @@ def is_record(annotation: Any) -> bool:
 
 
 def words(annotation: Any) -> str:
-    """Return in a few words what values an annotation admits."""
+    """Return a short description of the values that a type annotation admits."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return f"null or {words(parts[0])}"

@@ -1,14 +1,13 @@
-"""Check that a JSON document is what a dataclass says: its fields, their types and limits.
+"""Validate JSON documents against dataclasses: their keys, types and admitted values.
 
-A field without a default must be in the document. The annotations may be bool, int, float, str,
-list[...], dict, dict[str, ...], other dataclasses, and any of these or None. A limit stands in the
-field's metadata. A limit in the annotation replaces the check of the type:
+A field without a default is a required key. The annotations may be bool, int, float, str, dict,
+list[...], dict[str, ...], another dataclass, or `X | None` for one of these. The field's metadata
+may limit its values. A limit in the annotation replaces the type check:
 
     column: str = field(default="upos", metadata=one_of("upos", "xpos"))
     loss: Annotated[float, Limit(is_small, "a small number")]
 
-A field with the default ABSENT says by this value that its key is missing; `as_document` leaves it
-out.
+A field whose value is ABSENT has no key in the document; `as_document` omits it.
 """
 
 from __future__ import annotations
@@ -51,18 +50,18 @@ SHOWN = 40  # a message shows this many characters of a value
 
 
 class Misfit(Exception):
-    """This error says which value does not fit; the name of the file is added later."""
+    """A value in a document is invalid; `as_record` adds the name of the file."""
 
 
 class Limit(NamedTuple):
-    """A limit says which values are admitted, and what a message calls them."""
+    """A predicate for admitted values, and their description for error messages."""
 
     admits: Callable[[Any], bool]
     expected: str
 
 
 class Absent:
-    """A field has this value if the document lacks its key; null is another value."""
+    """The value of a field whose key is missing in the document, as opposed to null (None)."""
 
     def __bool__(self) -> bool:
         return False
@@ -71,7 +70,7 @@ class Absent:
         return "ABSENT"
 
     def __reduce__(self) -> str:
-        """Return the name by which pickle and copy find the only instance again."""
+        """Make pickle and copy return the single instance."""
         return "ABSENT"
 
 
@@ -79,53 +78,55 @@ ABSENT: Any = Absent()
 
 
 def known(value: Any) -> Any:
-    """Return a value of a record, or None if the document lacks its key."""
+    """Return None instead of ABSENT, and any other value unchanged."""
     return None if value is ABSENT else value
 
 
 class Open:
-    """A record of this base ignores keys of the document that it does not know."""
+    """Base class of records that ignore unknown keys of the document."""
 
 
 def about(help: str, key: str | None = None) -> Mapping[str, Any]:
-    """Return metadata with the description of a field, and its key if that is not its name."""
+    """Return field metadata with a description, and the key if it differs from the name."""
     return {HELP: help, **({KEY: key} if key else {})}
 
 
 def key_of(field: dataclasses.Field[Any]) -> str:
-    """Return the key that a field has in the document."""
     return str(field.metadata.get(KEY, field.name))
 
 
 def one_of(*choices: str) -> Mapping[str, Any]:
-    """Return the metadata of a field that must be one of these texts."""
+    """Return field metadata that admits these strings only."""
     return limit(lambda value: value in choices, " or ".join(choices))
 
 
 def at_least(least: int) -> Mapping[str, Any]:
-    """Return the metadata of a field whose number must not be smaller."""
+    """Return field metadata that admits numbers from `least` up."""
     return limit(lambda value: value >= least, f"at least {least}")
 
 
 def plain_name() -> Mapping[str, Any]:
-    """Return the metadata of a field whose name must not lead out of its folder."""
+    """Return field metadata that admits file names without a folder."""
     return limit(
         lambda value: value not in ("", ".", "..") and "/" not in value, "a name without a folder"
     )
 
 
 def limit(admits: Callable[[Any], bool], expected: str) -> Mapping[str, Any]:
-    """Return the metadata of a field with a limit; messages call what it admits `expected`."""
+    """Return field metadata that admits the values for which `admits` is true.
+
+    expected: describes these values in error messages, such as "an odd number".
+    """
     return {LIMIT: Limit(admits, expected)}
 
 
 def read_record(kind: type[Record], path: str | Path, remedy: str) -> Record:
-    """Read the JSON file that describes a dataclass, and return the dataclass."""
+    """Read a JSON file and validate it as a dataclass; `remedy` ends the error message."""
     return as_record(kind, read_json_value(path, remedy), str(path), remedy)
 
 
 def as_record(kind: type[Record], document: object, where: str, remedy: str) -> Record:
-    """Return the dataclass that a JSON document describes; an error names the first misfit."""
+    """Convert a JSON document to a dataclass; raise an InputError for the first invalid value."""
     try:
         return _record(kind, document, "")
     except Misfit as misfit:
@@ -133,7 +134,7 @@ def as_record(kind: type[Record], document: object, where: str, remedy: str) -> 
 
 
 def as_document(value: Any) -> Any:
-    """Return the JSON document that a record describes; what is ABSENT is left out."""
+    """Convert a record to a JSON document without the fields that are ABSENT."""
     if dataclasses.is_dataclass(value):
         pairs = [(key_of(field), getattr(value, field.name)) for field in dataclasses.fields(value)]
         return {key: as_document(part) for key, part in pairs if part is not ABSENT}
@@ -165,7 +166,7 @@ def _record(kind: type[Record], document: object, name: str) -> Record:
 def _check_keys(
     kind: type, fields: Mapping[str, dataclasses.Field[Any]], document: dict[str, Any], inside: str
 ) -> None:
-    """Refuse a document that has an unknown key or lacks a key."""
+    """Refuse a document with an unknown or a missing key."""
     if not issubclass(kind, Open):
         for unknown in sorted(document.keys() - fields.keys()):
             raise Misfit(f"{inside}{shown(unknown)} is not known to this version")
@@ -188,7 +189,7 @@ def _value(kind: Any, value: object, name: str) -> Any:
 
 
 def _parts(plain: type, kinds: tuple[Any, ...], value: Any, name: str) -> Any:
-    """Check what a list or an object holds, where its annotation says so."""
+    """Validate the elements of a list or an object if its annotation states their type."""
     if plain is list and kinds:
         return [_value(kinds[0], part, f"{name}[{k}]") for k, part in enumerate(value)]
     if plain is dict and kinds:
@@ -203,13 +204,13 @@ def _limited(limit: Limit, value: object, name: str) -> Any:
 
 
 def _any_of(kinds: Iterable[Any], value: object, name: str) -> Any:
-    """Check a value that may also be null; unions of other types are not supported."""
+    """Validate a value of type `X | None`; other unions are not supported."""
     (kind,) = [kind for kind in kinds if kind is not type(None)]
     return None if value is None else _value(kind, value, name)
 
 
 def is_of(kind: type, value: Any) -> bool:
-    """Return whether a JSON value is of this type; true and NaN are not numbers."""
+    """Return whether a JSON value has this type; true, NaN and infinity are not numbers."""
     if kind is float:
         return type(value) in (int, float) and abs(value) < float("inf")
     if kind is str:
@@ -218,7 +219,7 @@ def is_of(kind: type, value: Any) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Return whether a text can be written to a file and be the name of one."""
+    """Return whether a text is valid UTF-8 without null characters, as file names must be."""
     try:
         return b"\0" not in value.encode("utf-8")
     except UnicodeEncodeError:
@@ -226,27 +227,25 @@ def is_text(value: str) -> bool:
 
 
 def has_default(field: dataclasses.Field[Any]) -> bool:
-    """Return whether a field may be missing from the document."""
     missing = dataclasses.MISSING
     return field.default is not missing or field.default_factory is not missing
 
 
 def check_limit(field: dataclasses.Field[Any], value: Any, name: str) -> None:
-    """Refuse a value that the limit in the field's metadata does not admit."""
+    """Refuse a value that violates the limit in the field's metadata."""
     admits, expected = field.metadata.get(LIMIT, (None, ""))
     if admits is not None and value is not None and not admits(value):
         raise misfit(name, value, expected)
 
 
 def misfit(name: str, value: object, expected: str) -> Misfit:
-    """Return the error for a value that is not what was expected."""
-    return Misfit(f"{name or 'the whole'} is {shown(value)}, expected {expected}")
+    return Misfit(f"{name or 'the document'} is {shown(value)}, expected {expected}")
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON, shortened for a message."""
+    """Return a value as JSON, truncated for a message."""
     try:
-        text = json.dumps(value, ensure_ascii=False, default=str)  # such as a date of TOML
-    except (ValueError, RecursionError):  # it has too many digits, or is nested too deeply
+        text = json.dumps(value, ensure_ascii=False, default=str)  # str: for dates in TOML
+    except (ValueError, RecursionError):  # too many digits, or nested too deeply
         return f"a very long {KINDS.get(type(value), 'value').removeprefix('a ')}"
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."

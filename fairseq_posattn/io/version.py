@@ -1,3 +1,3 @@
-"""This module says the version; it imports nothing, so that every other module can import it."""
+"""The version of the package; this module imports nothing, so any module can import it."""
 
 __version__ = "0.3.0"

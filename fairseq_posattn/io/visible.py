@@ -1,7 +1,7 @@
-"""Show text in which nothing hides: invisible characters are written as escapes.
+"""Escape invisible characters in text that is shown to the user, for example as \\u202e.
 
-Control characters for the direction of writing (U+202E and others) make a terminal show a text in
-another order than it has. They and other invisible characters are written as \\u202e.
+Control characters for the text direction (such as U+202E) make a terminal reorder a text, and
+other invisible characters can hide differences between texts.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 from unicodedata import category
 
-HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # these are controls, formats, surrogates and line ends
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format, surrogate and line-end characters
 WITH_SHAPE = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u0890\u0891\u08e2\U000110bd\U000110cd")
 WITHOUT_SHAPE = set("\u034f\u115f\u1160\u3164\uffa0")
-JOINERS = set("\u200c\u200d")  # they are part of the spelling in Persian, Hindi and emoji
+JOINERS = set("\u200c\u200d")  # part of the spelling in Persian, Hindi and emoji
 
 
 def visible(text: str) -> str:
-    """Return the text with escapes for characters that cannot be seen.
-
-    A joiner stays after a letter that is not ASCII, because it is part of the spelling there.
-    """
+    """Replace invisible characters by escapes, except joiners after a non-ASCII letter."""
     if text.isprintable() and WITHOUT_SHAPE.isdisjoint(text):
         return text
     shown, before = [], ""
@@ -32,14 +29,13 @@ def visible(text: str) -> str:
 
 
 def hides(char: str) -> bool:
-    """Return whether a character cannot be seen."""
     if char in WITHOUT_SHAPE:
         return True
     return category(char) in HIDDEN and char not in WITH_SHAPE
 
 
 def visible_strings(value: Any) -> Any:
-    """Return a JSON document, or a record that describes one, with all its strings made visible."""
+    """Apply `visible` to all strings of a JSON document or record, including keys."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""This storey holds what one does with trained models; nothing below it imports it."""
+"""Scoring, reports, probing and experiments; the rest of the package does not import this part."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,15 +8,18 @@ from fairseq_posattn.errors import InputError
 
 @contextmanager
 def lab_extra(need: str) -> Iterator[None]:
-    """Say how the extra `lab` is installed if a package that the block imports is missing.
+    """Turn an ImportError in the block into an InputError that says how to install the extra `lab`.
 
-    need: begins the message, such as "the figures need".
+    Example:
+
+        with lab_extra("the figures need"):  # the beginning of the message
+            import matplotlib
     """
     try:
         yield
     except ImportError as error:
         package = str(error.name).partition(".")[0]
         raise InputError(
-            f"{need} the package {package}: pip install 'fairseq_posattn[lab]' "
+            f"{need} the package {package}; install it with pip install 'fairseq_posattn[lab]' "
             "(in a checkout: pip install '.[lab]')"
         ) from None

@@ -1,1 +1,1 @@
-"""This package holds the steps from a corpus to a data directory."""
+"""The steps from a corpus to a data folder."""

@@ -1,7 +1,7 @@
-"""Binarise pieces and trees to fairseq's data with tree files beside them.
+"""Binarise pieces and trees to fairseq data with tree files.
 
-For each split, PREFIX.SRC.trees must lie beside the source PREFIX.SRC, unless --no-trees is given.
-fairseq-preprocess makes the dictionaries and binarises the text.
+For each split, PREFIX.SRC.trees must contain the trees of the source PREFIX.SRC, unless --no-trees
+is given. fairseq-preprocess builds the dictionaries and binarises the text.
 """
 
 import codecs
@@ -31,10 +31,10 @@ LOG = "preprocess.log"
 
 
 class Split(NamedTuple):
-    """A split is a part of the data.
+    """A split of the data.
 
     name: its name in fairseq, such as train, valid or valid1.
-    prefix: the names of its files without .LANGUAGE.
+    prefix: the path of its files without .LANGUAGE.
     """
 
     name: str
@@ -42,23 +42,23 @@ class Split(NamedTuple):
 
 
 def parser() -> ArgumentParser:
-    """Make a parser of the options of `fairseq-preprocess`, with the options of this command."""
+    """Return a parser of all options of fairseq-preprocess and of this command."""
     parser = options.get_preprocessing_parser()
-    parser.prog, parser.description = "posattn-binarize", __doc__
+    parser.prog, parser.description = "posattn binarize", __doc__
     parser.add_argument(
         "--overwrite", action="store_true", help="replace DESTDIR if it exists already"
     )
     parser.add_argument(
-        "--no-trees", action="store_true", help="make data without trees, for models that read none"
+        "--no-trees", action="store_true", help="make data without trees, for models that need none"
     )
     add_label_subtypes(parser)
     return parser
 
 
 def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None) -> None:
-    """Make the folder `args.destdir`, which appears only when it is complete.
+    """Write the data to the folder `args.destdir`, atomically.
 
-    add: puts further files into the folder before it appears.
+    add: called with the temporary folder, to add further files.
     """
     checked_data.install()
     check_options(args)
@@ -80,7 +80,7 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
 
 
 def splits(args: Namespace) -> list[Split]:
-    """Return the splits that the options name, with the names that fairseq gives them."""
+    """Return the splits that the options name, with fairseq's names."""
     named = [Split("train", args.trainpref)] if args.trainpref else []
     for name, prefixes in (("valid", args.validpref), ("test", args.testpref)):
         for k, prefix in enumerate(prefixes.split(",") if prefixes else []):
@@ -89,21 +89,21 @@ def splits(args: Namespace) -> list[Split]:
 
 
 def languages(args: Namespace) -> list[str]:
-    """Return the languages that are binarised, the source first."""
     return [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
 
 
 def check_options(args: Namespace) -> None:
-    """Refuse options that cannot work, before the work starts."""
+    """Raise an InputError for options that cannot work."""
     refuse_split_paths(args)
     if not all(languages(args)):
         raise InputError(
-            "a language is missing, in which file names end; name both with --source-lang and "
-            "--target-lang"
+            "a language is missing; name both, as in the suffixes of the files, with --source-lang "
+            "and --target-lang"
         )
     if args.dataset_impl != "mmap":
         raise InputError(
-            f"--dataset-impl {args.dataset_impl}: tree files need mmap, the default; leave it out"
+            f"--dataset-impl {args.dataset_impl} does not work, because tree files need mmap, the "
+            "default; leave it out"
         )
     destination = Path(args.destdir)
     refuse_file(destination)
@@ -114,25 +114,25 @@ def check_options(args: Namespace) -> None:
         and not (destination / LOG).exists()
     ):
         raise InputError(
-            f"{args.destdir}: the folder has no {LOG}, "
-            "so it is not binarised data, and --overwrite does not delete it; remove it yourself"
+            f"{args.destdir}: the folder has no {LOG}, so it does not contain binarised data, and "
+            "--overwrite does not delete it; remove it yourself"
         )
 
 
 def refuse_split_paths(args: Namespace) -> None:
-    """Refuse paths that fairseq would split, here or when it reads the data."""
+    """Refuse paths that fairseq would split at a separator, now or when it reads the data."""
     for prefixes in filter(None, (args.validpref, args.testpref)):
         refuse_split_path(prefixes, ",", lambda prefix: exists(prefix, args))
     refuse_separator("--destdir", args.destdir, ":")
 
 
 def exists(prefix: str, args: Namespace) -> bool:
-    """Return whether there is a text of this prefix in one of the languages."""
+    """Return whether a text with this prefix exists in one of the languages."""
     return any(Path(f"{prefix}.{language}").exists() for language in languages(args))
 
 
 def check_files(split: Split, args: Namespace) -> None:
-    """Check, before the long work starts, that texts and trees of a split belong together."""
+    """Check that the texts and trees of a split match."""
     texts = [f"{split.prefix}.{language}" for language in languages(args)]
     trees = [] if args.no_trees else [tree_path(split, args)]
     if same_number_of_lines([*texts, *trees]) == 0:
@@ -148,18 +148,18 @@ def tree_path(split: Split, args: Namespace) -> str:
 
 
 def _check_text(text: str) -> None:
-    """Refuse a text that fairseq, which reads it itself, would read in another way."""
+    """Refuse a text whose lines fairseq would read differently from this package."""
     with open(text, "rb") as file:
         if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
             raise InputError(
-                f"{text}:1: the line begins with a byte order mark, which fairseq would take for "
-                "a part of the first word; remove it with sed -i '1s/^\\xef\\xbb\\xbf//'"
+                f"{text}:1: the line begins with a byte order mark, which fairseq would read as "
+                "part of the first word; remove it with sed -i '1s/^\\xef\\xbb\\xbf//'"
             )
     for number, line in enumerate(read_lines(text), start=1):
         if "\r" in line:
             raise InputError(
-                f"{text}:{number}: the line has a carriage return inside, "
-                "where fairseq would break it; remove it with tr -d '\\r'"
+                f"{text}:{number}: the line contains a carriage return, at which fairseq would "
+                "split it; remove it with tr -d '\\r'"
             )
 
 
@@ -171,22 +171,22 @@ def _check_pieces(source: str, trees: str) -> None:
             raise InputError(
                 f"{trees}:{number}: the line has {'no ' if labels is None else ''}labels of words, "
                 f"unlike line {first[labels is None]}; project all trees with "
-                "posattn-project --labels, or all without it"
+                "posattn project --labels, or all without it"
             )
         if (pieces := len(line.split())) != sum(counts):  # fairseq splits at any whitespace, too
             raise InputError(
-                f"{trees}:{number}: the tree has {sum(counts)} pieces, "
-                f"{source}:{number} has {pieces}; project the trees onto this file"
+                f"{trees}:{number}: the tree has {sum(counts)} pieces, but {source}:{number} has "
+                f"{pieces}; project the trees onto this file"
             )
 
 
 def _run_fairseq(args: Namespace) -> None:
     propagate, preprocess.logger.propagate = preprocess.logger.propagate, False
-    try:  # what it logs, such as all options, goes into preprocess.log alone
+    try:  # its log, which contains all options, is written to preprocess.log only
         preprocess.main(args)
-    except AssertionError as error:  # fairseq refuses options like this
+    except AssertionError as error:  # fairseq's way to refuse options
         raise InputError(str(error)) from error
-    finally:  # it leaves its log open
+    finally:  # fairseq does not close its log
         preprocess.logger.propagate = propagate
         for handler in list(preprocess.logger.handlers):
             if isinstance(handler, logging.FileHandler):
@@ -201,15 +201,15 @@ def check_sentences(split: Split, args: Namespace) -> None:
         prefix = preprocess.dataset_dest_prefix(args, split.name, language)
         if (found := len(indexed_dataset.make_dataset(prefix, "mmap"))) != expected:
             raise InputError(
-                f"{split.prefix}.{language}: fairseq made {found} sentences of "
+                f"{split.prefix}.{language}: fairseq binarised {found} sentences, but the file has "
                 f"{expected} lines; use fewer --workers"
             )
 
 
 def label_dictionaries(args: Namespace, folder: Path) -> LabelDictionaries | None:
-    """Write the dictionaries of labels into a folder of data, and return them.
+    """Write the label dictionaries to a data folder and return them, or None without labels.
 
-    They lie beside --srcdict, or else are made of the training data. None: trees have no labels.
+    They are copied from the folder of --srcdict, or else built from the training data.
     """
     language, found = args.source_lang, None
     if args.srcdict:
@@ -222,7 +222,7 @@ def label_dictionaries(args: Namespace, folder: Path) -> LabelDictionaries | Non
 
 
 def dictionaries_of(trees: str, subtypes: bool) -> LabelDictionaries | None:
-    """Return the dictionaries of the labels in a file of trees; None: it has no labels."""
+    """Build label dictionaries from a file of trees, or return None if it has no labels."""
     labels = (tree.labels for tree in read_trees(trees) if tree.labels is not None)
     first = next(labels, None)
     return None if first is None else LabelDictionaries.of(chain([first], labels), subtypes)

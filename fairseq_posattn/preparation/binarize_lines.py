@@ -1,4 +1,4 @@
-"""Count and binarise the lines of a shard, and put the data of all shards together."""
+"""Count the pieces of a shard, binarise its lines, and join the data of all shards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TREE_FILE = ".tree.bin"
 
 
 def count(part: Part) -> Answer:
-    """Count the pieces of source and target, and the labels in the trees, if there are any."""
+    """Count the pieces of source and target, and the labels of the trees."""
     texts, trees = part.inputs[:2], [path for path in part.inputs if path.endswith(TREES)]
     relations: Counter[str] = Counter()
     tags: Counter[str] = Counter()
@@ -45,7 +45,7 @@ def pieces_of(path: str) -> dict[str, int]:
 
 
 def write_dictionaries(args: Namespace, counted: Sequence[Answer]) -> None:
-    """Make the folder `args.destdir` with the dictionaries that fairseq-preprocess would make."""
+    """Write the same dictionaries as fairseq-preprocess, to the folder `args.destdir`."""
     sides: list[Counter[str]] = [Counter(), Counter()]
     relations, tags = labels = [Counter[str](), Counter[str]()]
     for answer in counted:
@@ -66,17 +66,16 @@ def write_dictionaries(args: Namespace, counted: Sequence[Answer]) -> None:
 
 
 def sum_of(answer: Answer) -> list[dict[str, int]]:
-    """Return the counts of a shard: of source, target, relations and tags."""
     return [*answer["pieces"], *answer["labels"]]
 
 
 def binarize_lines(options: Sequence[str], part: Part) -> None:
-    """Binarise the lines of a shard as training data, with given dictionaries."""
+    """Binarise the lines of a shard as training data, with existing dictionaries."""
     prefix = part.inputs[0].rpartition(".")[0]
     folder = str(Path(part.outputs[0]).parent)
     args = [*options, "--workers", "1", "--trainpref", prefix, "--destdir", folder, "--overwrite"]
     before = logging.root.manager.disable
-    logging.disable(logging.INFO)  # fairseq speaks of each shard
+    logging.disable(logging.INFO)  # fairseq would log each shard
     try:
         binarize.binarize(binarize.parser().parse_args(args))
     finally:
@@ -84,13 +83,13 @@ def binarize_lines(options: Sequence[str], part: Part) -> None:
 
 
 def join_data(shards: Sequence[Files], outputs: Files) -> None:
-    """Put the binary data of all shards together."""
+    """Concatenate the binary data of all shards."""
     parts = {path: [of_shard[k] for of_shard in shards] for k, path in enumerate(outputs)}
     trees = [path for path in parts if path.endswith(TREE_FILE)]
     for path in parts:
         if path.endswith(".bin") and path not in trees:
             join_texts(parts[path], path)
-    for path in trees:  # they belong to the source that has been joined
+    for path in trees:  # after the sources, whose fingerprints they contain
         prefixes = [part.removesuffix(TREE_FILE) for part in parts[path]]
         join_tree_files(prefixes, path.removesuffix(TREE_FILE))
 

@@ -1,9 +1,8 @@
-"""Make dictionaries and binary data for the tagging task from tagged sentences."""
+"""Build dictionaries and binary data for the task tagging from tagged sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -11,46 +10,15 @@ from fairseq.data import indexed_dataset
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches import checked_data
-from fairseq_posattn.io.argument_types import option
 from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.io.paths import refuse_file
-from fairseq_posattn.text.tagging.sentences import TAG_COLUMNS, TaggedSentence, read_tagged
+from fairseq_posattn.preparation.tagging_data import TaggingData
+from fairseq_posattn.text.tagging.sentences import TaggedSentence, read_tagged
 from fairseq_posattn.text.tagging.vocabulary import KINDS, SETTINGS, Settings, Vocabulary, learn
-
-FILE = "is CoNLL-U, or has two columns (word and tag)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaggingData:
-    """This says what data of the tagging task are made from, and how; each field is an option of
-    posattn-binarize-tagging."""
-
-    train: str = option(f"learn tags from this file, which {FILE}", metavar="FILE", required=True)
-    valid: str = option(f"validate on this file, which {FILE}", metavar="FILE", required=True)
-    test: list[str] = option(
-        "test on these files, which become the splits test, test1 and so on",
-        *([], "", "FILE"),
-        nargs="*",
-    )
-    destdir: str = option("write the data into this new folder", metavar="FOLDER", required=True)
-    column: str = option(
-        "read the tags from this column of CoNLL-U (default: upos)",
-        "upos",
-        choices=list(TAG_COLUMNS),
-    )
-    words: str = option(
-        "keep this many words, a number or a share of all distinct words (default: 50%%)", "50%"
-    )
-    words_from_train: bool = option(
-        "take the words from --train alone, and not from all files", False
-    )
-    max_words: int = option("cut longer sentences into parts of this many words (default: 60)", 60)
-    max_chars: int = option("read only this many characters of longer words (default: 20)", 20)
-    overwrite: bool = option("replace DESTDIR if it exists already", False)
 
 
 def binarize(args: TaggingData) -> Vocabulary:
-    """Make the folder `args.destdir`, which appears only when it is complete."""
+    """Write the data to the folder `args.destdir`, atomically, and return its vocabulary."""
     checked_data.install()
     check(args)
     sets = {name: read_set(path, args.column) for name, path in named_files(args)}
@@ -67,7 +35,7 @@ def binarize(args: TaggingData) -> Vocabulary:
 
 
 def named_files(args: TaggingData) -> Iterator[tuple[str, str]]:
-    """Yield the name of each split with its file."""
+    """Yield the name and the file of each split."""
     yield "train", args.train
     yield "valid", args.valid
     for k, path in enumerate(args.test):
@@ -75,7 +43,7 @@ def named_files(args: TaggingData) -> Iterator[tuple[str, str]]:
 
 
 def check(args: TaggingData) -> None:
-    """Refuse options that cannot work, before the work starts."""
+    """Raise an InputError for options that cannot work."""
     if min(args.max_words, args.max_chars) < 1:
         raise InputError("--max-words and --max-chars must be at least 1; give a larger number")
     folder = Path(args.destdir)
@@ -83,13 +51,13 @@ def check(args: TaggingData) -> None:
     filled = folder.exists() and any(folder.iterdir())
     if args.overwrite and filled and not (folder / SETTINGS).exists():
         raise InputError(
-            f"{folder}: the folder has no {SETTINGS}, so it is not data of this program, and "
+            f"{folder}: the folder has no {SETTINGS}, so it does not contain tagging data, and "
             "--overwrite does not delete it; remove it yourself"
         )
 
 
 def read_set(path: str, column: str) -> list[TaggedSentence]:
-    """Read the sentences of a file, which must have words with tags."""
+    """Read the sentences of a file; raise an InputError if it has no words with tags."""
     sentences = list(read_tagged(path, column))
     if not sentences:
         raise InputError(f"{path}: the file has no sentences; name another one")
@@ -101,7 +69,7 @@ def read_set(path: str, column: str) -> list[TaggedSentence]:
 
 
 def write_set(prefix: Path, sentences: list[TaggedSentence], vocabulary: Vocabulary) -> None:
-    """Write the words, characters and tags of a split as binary data."""
+    """Binarise the words, characters and tags of a split."""
     dictionaries = (vocabulary.words, vocabulary.chars, vocabulary.tags)
     builders = [
         indexed_dataset.make_builder(f"{prefix}.{kind}.bin", "mmap", vocab_size=len(dictionary))
@@ -118,7 +86,7 @@ def write_set(prefix: Path, sentences: list[TaggedSentence], vocabulary: Vocabul
 def numbers_of_pieces(sentence: TaggedSentence, vocabulary: Vocabulary) -> Iterator[tuple]:
     """Yield the numbers of words, characters and tags of each part of a sentence.
 
-    A word without a tag has padding in its place.
+    The number of a missing tag is padding.
     """
     pieces = zip(vocabulary.pieces(sentence.words), vocabulary.pieces(sentence.tags), strict=True)
     for words, tags in pieces:
@@ -130,9 +98,9 @@ def numbers_of_pieces(sentence: TaggedSentence, vocabulary: Vocabulary) -> Itera
 
 
 def describe(vocabulary: Vocabulary) -> str:
-    """Return the sizes of the dictionaries as a text."""
+    """Return a log line with the sizes of the dictionaries."""
     words, chars, tags = map(len, (vocabulary.words, vocabulary.chars, vocabulary.tags))
     return (
         f"the dictionaries have {words} words ({len(vocabulary.ambiguous)} are ambiguous), "
-        f"{chars} characters and {tags} tags, with padding and unknown in each"
+        f"{chars} characters and {tags} tags, each including padding and unknown"
     )

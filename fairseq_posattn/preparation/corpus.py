@@ -1,4 +1,4 @@
-"""Name the texts of a corpus, or the treebanks that it is made from."""
+"""The options that name the texts of a corpus, or the treebanks to make it from."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import option
 
-ALIGN = "align"  # how files of alignments end, and the comment that has one
+ALIGN = "align"  # the suffix of alignment files, and the CoNLL-U comment with an alignment
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus names a PREFIX for each split, whose texts are PREFIX.SOURCE and PREFIX.TARGET.
+    """A parallel corpus with texts PREFIX.SOURCE and PREFIX.TARGET for each split.
 
-    Trees that were made elsewhere are in PREFIX.conllu.
+    PREFIX.conllu contains the trees of the source for --parser conllu.
     """
 
     train: str = option("train on the texts PREFIX.SOURCE and PREFIX.TARGET", "", metavar="PREFIX")
-    valid: str | None = option("validate on the texts of this prefix", None, "", "PREFIX")
+    valid: str | None = option("validate on the texts with this prefix", None, "", "PREFIX")
     test: list[str] = option(
-        "test on the texts of these prefixes, which become the splits test, test1 and so on",
+        "test on the texts with these prefixes, which become the splits test, test1 and so on",
         *([], "", "PREFIX"),
     )
 
     def splits(self) -> dict[str, str]:
-        """Return the prefix of each split, under fairseq's names: test, test1, test2."""
+        """Return the prefix of each split, by fairseq's names, such as test, test1, test2."""
         tests = {f"test{k or ''}": prefix for k, prefix in enumerate(self.test)}
         named = {"train": self.train, "valid": self.valid, **tests}
         return {name: prefix for name, prefix in named.items() if prefix}
@@ -34,24 +34,26 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Treebanks:
-    """These treebanks have the trees of the source and, in one of two ways, its translations."""
+    """Treebanks with the trees of the source, and with its translations."""
 
     treebank: list[str] = option(
-        "take words and trees of the source from these treebanks in CoNLL-U (also .gz, .xz or "
-        ".zst), for training, validation, and any number of tests, instead of --train and its kin",
+        "read words and trees of the source from these CoNLL-U files (also .gz, .xz or .zst): one "
+        "for training, one for validation, and any number for testing; replaces --train, --valid "
+        "and --test",
         *([], "treebanks", "FILE"),
     )
     target_treebank: list[str] = option(
-        "take the translations from the sentences of these treebanks, one file for each",
+        "read the translations from these treebanks, one for each file of --treebank",
         *([], "treebanks", "FILE"),
     )
     target_comment: str | None = option(
-        "take the translation of a sentence from its comment of this name, such as text_en; an "
-        "empty one and `...` mean that there is none",
+        "read the translation of a sentence from its comment of this name, such as text_en; "
+        "sentences whose comment is empty or `...` are left out",
         *(None, "treebanks", "NAME"),
     )
     align_by: str = option(
-        "sentences with the same comment of this name are translations (default: %(default)s)",
+        "pair sentences of --treebank and --target-treebank that have the same value of this "
+        "comment (default: %(default)s)",
         *("sent_id", "treebanks", "NAME"),
     )
 
@@ -60,8 +62,8 @@ class Treebanks:
         if not source:
             if target or self.target_comment is not None:
                 raise InputError(
-                    "there are translations without trees; name the treebanks of the source with "
-                    "--treebank"
+                    "--target-treebank and --target-comment need trees of the source; name its "
+                    "treebanks with --treebank"
                 )
         elif bool(target) == (self.target_comment is not None):
             raise InputError(
@@ -70,17 +72,17 @@ class Treebanks:
             )
         elif target not in (0, source):
             raise InputError(
-                f"--treebank names {source} files, but --target-treebank {target}; name one for "
-                "each, in the same order"
+                f"--treebank names {source} files, but --target-treebank {target}; name one file "
+                "for each, in the same order"
             )
 
     def splits(self) -> dict[str, list[str]]:
-        """Return the treebanks of each split, that of the source first."""
+        """Return the treebanks of each split, the source's first."""
         sides = [side for side in (self.treebank, self.target_treebank) if side]
         names = ["train", "valid", *(f"test{k or ''}" for k in range(len(self.treebank)))]
         return dict(zip(names, map(list, zip(*sides, strict=True)), strict=False))
 
     def corpus(self, work: Path) -> Corpus:
-        """Return the parallel text that these treebanks become."""
+        """Return the corpus that is made from these treebanks in the folder `work`."""
         prefixes = [str(work / f"{split}.treebank") for split in self.splits()]
         return Corpus(prefixes[0], prefixes[1] if prefixes[1:] else None, prefixes[2:])

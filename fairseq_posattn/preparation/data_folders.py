@@ -1,4 +1,4 @@
-"""Make the folders of binary data, one or several shards: the last step of the preparation."""
+"""Make the data folders, one or several shards: the last step of the preparation."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from fairseq_posattn.preparation.steps_by_lines import StepsByLines
 from fairseq_posattn.text.pipeline import FILE, TextPipeline
 from fairseq_posattn.work.lines import Files, LineStep
 
-MANY_UNKNOWN = 0.01  # of a larger share the user is told
+MANY_UNKNOWN = 0.01  # warn if the share of unknown pieces is larger
 
 
 class DataFolders:
-    """This class makes the data folders of a job from its pieces and trees."""
+    """Makes the data folders of a job from its pieces and trees."""
 
     def __init__(self, job: Job, pipeline: TextPipeline, by_lines: StepsByLines):
         self.job = job
@@ -55,7 +55,7 @@ class DataFolders:
         self.warn_of_unknown(next(iter(data_folders(self.job))))
 
     def warn_of_unknown(self, folder: Path) -> None:
-        """Warn of each text beside the training data in which many pieces become <unk>."""
+        """Warn about validation and test sets in which many pieces become <unk>."""
         remedy = "a higher --character-coverage or more training text may help"
         if self.config.splits_words:
             remedy = "--segmenter sentencepiece or more training text may help"
@@ -75,7 +75,6 @@ class DataFolders:
 
     @property
     def train(self) -> str:
-        """Return the prefix of the training pairs."""
         return self.job.clean("train")
 
     def is_long(self, prefix: str) -> bool:
@@ -86,7 +85,7 @@ class DataFolders:
         return [f"{prefix}.{kind}" for kind in self.job.kinds(split)]
 
     def dictionaries(self) -> list[Path]:
-        """Make the dictionaries of all training pairs."""
+        """Build the dictionaries from all training pairs."""
         folder = self.job.work / f"dictionaries{self.job.variant}"
         found = [folder / f"dict.{language}.txt" for language in (self.source, self.target)]
         step = LineStep(self.job.step("dictionaries"), self.files(self.train), [], count)
@@ -103,7 +102,6 @@ class DataFolders:
         return found
 
     def share_out(self) -> None:
-        """Deal the training pairs out to the data folders."""
         shards = [self.files(f"{self.train}.shard{k}") for k in range(self.job.shards)]
         self.steps.do(
             self.job.step("shards"),
@@ -114,23 +112,20 @@ class DataFolders:
         )
 
     def languages(self) -> list[str]:
-        """Return the options that name the languages."""
         return ["--source-lang", self.source, "--target-lang", self.target]
 
     def joined_dictionary(self) -> list[str]:
-        """Return the option for one dictionary of both languages, unless they are separate."""
         return [] if self.job.learning.separate else ["--joined-dictionary"]
 
     def label_subtypes(self) -> list[str]:
-        """Return the option that keeps the subtypes of relations, if it was chosen."""
         return ["--label-subtypes=keep"] if self.job.label_subtypes == "keep" else []
 
     def binarize_into(
         self, folder: Path, prefixes: dict[str, str], dictionaries: Sequence[Path]
     ) -> None:
-        """Make one data folder of these splits, with given dictionaries if there are any."""
+        """Make a data folder with these splits, using `dictionaries` if there are any."""
         options = [*self.languages(), *self.label_subtypes()]
-        processes = min(self.job.binarize_workers, os.cpu_count() or 1)  # more gain nothing
+        processes = min(self.job.binarize_workers, os.cpu_count() or 1)  # more are not faster
         options += ["--workers", str(processes)]
         if dictionaries:
             options += [f"--srcdict={dictionaries[0]}", f"--tgtdict={dictionaries[1]}"]
@@ -156,11 +151,11 @@ class DataFolders:
             lambda: self.binarize_now(name, folder, options, prefixes, model),
             lambda: self.by_lines.discard(name),
         )
-        if not (folder / CHECKSUMS).exists():  # an earlier version made them, and they are whole
+        if not (folder / CHECKSUMS).exists():  # complete data of an earlier version
             write_checksums(folder)
 
     def data_files(self, folder: Path, splits: Sequence[str]) -> list[Path]:
-        """Return the files that a complete data folder has."""
+        """Return the files of a complete data folder."""
         names = [FILE, self.config.segmenter_file]
         if self.config.parsed:
             names += [path.name for path in paths(folder, self.source)]
@@ -169,7 +164,6 @@ class DataFolders:
         return [folder / name for name in names]
 
     def files_of_split(self, split: str) -> list[str]:
-        """Return the names of the binary files of a split."""
         names = []
         for language in (self.source, self.target):
             kinds = ["bin", "idx"]
@@ -192,7 +186,7 @@ class DataFolders:
     ) -> None:
         """Make a data folder with its segmenter and its prepare.json.
 
-        Long training texts are binarised in shards, which are joined in the new folder.
+        Long training texts are binarised in shards, which are then joined.
         """
         shards: Sequence[Files] = []
 
@@ -221,7 +215,7 @@ class DataFolders:
 
 
 def split_options(prefixes: dict[str, str]) -> list[str]:
-    """Return the options of posattn-binarize that name the texts of splits."""
+    """Return the options of posattn binarize for the texts of splits."""
     of_kind: dict[str, list[str]] = {}
     for split, prefix in prefixes.items():
         of_kind.setdefault(split.rstrip("0123456789"), []).append(prefix)
@@ -229,9 +223,9 @@ def split_options(prefixes: dict[str, str]) -> list[str]:
 
 
 def data_folders(job: Job) -> dict[Path, dict[str, str]]:
-    """Return each data folder with the files of its splits.
+    """Return the data folders with the prefixes of their splits.
 
-    Shards get the training pairs in turn. fairseq looks for all other splits in the first shard.
+    All shards contain training pairs; only the first contains the other splits, as fairseq expects.
     """
     clean = {split: job.clean(split) for split in job.corpus.splits()}
     if job.shards == 1:

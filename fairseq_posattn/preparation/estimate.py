@@ -1,8 +1,8 @@
-"""Estimate what a preparation will take, before it is begun, from samples of its training pairs.
+"""Estimate the cost of a preparation from two samples of its training pairs.
 
-The whole preparation is done twice in a folder that is removed again, with few pairs and with more.
-What the second one took longer is the cost of its further lines, and the rest is the cost of a
-start. Processor time is counted, because other programs on the machine do not change it much.
+The whole preparation runs on a small and on a larger sample, in a temporary folder. The difference
+between both gives the cost per line, and the rest is the cost of starting. CPU time is measured,
+because other programs on the machine affect it little.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from fairseq_posattn.trees.conllu import read_blocks
 from fairseq_posattn.work.cluster import Cluster
 from fairseq_posattn.work.made import Steps
 
-SAMPLES = (500, 2000)  # so many pairs are prepared
-# Workers share these steps, as they do the parse, where a text is long.
+SAMPLES = (500, 2000)  # the numbers of pairs in the samples
+# Like the parse, these steps are distributed over the workers if a text is long.
 BY_LINES = (
     *("normalize", "lowercase", "segment", "project", "align", "filter", "dictionaries"),
     "binarize",
 )
-LEAST = 20  # a corpus of fewer pairs is prepared faster than it is measured
+LEAST = 20  # a smaller corpus is prepared faster than it is measured
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A step took these seconds of processors, and left these bytes on the disk."""
+    """The cost of a step: CPU seconds, and bytes on the disk."""
 
     seconds: float = 0.0
     disk: float = 0.0
@@ -49,7 +49,7 @@ class Cost:
 
 
 class MeasuredSteps(Steps):
-    """These steps add up what each kind of step costs."""
+    """Steps that record the total cost of each kind of step."""
 
     def __init__(self, work: Path):
         super().__init__(work, tell=lambda text: None)
@@ -65,10 +65,10 @@ class MeasuredSteps(Steps):
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate says what each kind of step will take.
+    """The estimated cost of each kind of step.
 
-    lines: all pairs of the corpus. measured: the numbers of pairs of the two samples.
-    memory: the most bytes that this process took, and that one of the parser took.
+    lines: the number of pairs of the corpus. measured: the sizes of the two samples.
+    memory: the peak memory in bytes of this process, and of a process of the parser.
     """
 
     lines: int
@@ -77,10 +77,10 @@ class Estimate:
     memory: tuple[int, int]
 
     def table(self, workers: int, binarizing: int, step_lines: int) -> str:
-        """Return a table of the steps, for so many workers.
+        """Return a table of the steps for a number of workers.
 
-        binarizing: so many processes binarise a text that is not cut into shards.
-        step_lines: the shards of other steps than the parse have so many lines.
+        binarizing: the number of processes that binarise a text that is not cut into shards.
+        step_lines: the number of lines per shard, of steps other than the parse.
         """
         at_work = {"parse": workers, "binarize": binarizing}
         if self.lines > step_lines:
@@ -108,7 +108,6 @@ class Estimate:
 
 
 def row(kind: str, cost: Cost, memory: float, seconds: float) -> tuple[str, ...]:
-    """Return the cells of one step."""
     return (
         kind,
         f"{cost.seconds / 3600:,.3f}" if cost.seconds < 36000 else f"{cost.seconds / 3600:,.0f}",
@@ -119,7 +118,7 @@ def row(kind: str, cost: Cost, memory: float, seconds: float) -> tuple[str, ...]
 
 
 def estimate(job: Job) -> Estimate:
-    """Measure two samples of a job's training pairs, and return what all its pairs will take."""
+    """Measure two samples of a job's training pairs, and estimate the cost of all pairs."""
     languages = (job.config.source, job.config.target)
     lines = {
         split: same_number_of_lines(
@@ -132,8 +131,8 @@ def estimate(job: Job) -> Estimate:
     }
     if lines["train"] < LEAST:
         raise InputError(
-            f"{job.corpus.train}: there are {lines['train']} pairs, too few to measure; prepare "
-            "them without --plan"
+            f"{job.corpus.train}: the corpus has {lines['train']} pairs, too few to measure; "
+            "prepare it without --plan"
         )
     many = min(SAMPLES[1], lines["train"])
     few = max(1, many * SAMPLES[0] // SAMPLES[1])
@@ -158,7 +157,7 @@ def estimate(job: Job) -> Estimate:
 
 
 def measured(job: Job, count: int, lines: int) -> Mapping[str, Cost]:
-    """Prepare a sample of the training pairs in a folder of its own, and return what it cost."""
+    """Prepare `count` of the training pairs in a temporary folder, and return the costs."""
     with tempfile.TemporaryDirectory() as name, quiet():
         folder = Path(name)
         write_corpus(job, folder, count, lines)
@@ -180,7 +179,7 @@ def measured(job: Job, count: int, lines: int) -> Mapping[str, Cost]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep from the terminal what the steps say."""
+    """Suppress the output of the steps."""
     before = logging.root.manager.disable
     logging.disable(logging.INFO)
     try:
@@ -191,7 +190,7 @@ def quiet() -> Iterator[None]:
 
 
 def write_corpus(job: Job, folder: Path, count: int, lines: int) -> None:
-    """Write so many training pairs, which lie evenly in the corpus, and their given trees."""
+    """Write `count` evenly spaced training pairs, with their trees if --parser conllu is used."""
     prefix = job.corpus.train
     for kind in (job.config.source, job.config.target, *([ALIGN] if job.alignments else [])):
         write_sample(f"{prefix}.{kind}", folder / f"train.{kind}", count, lines)
@@ -202,10 +201,10 @@ def write_corpus(job: Job, folder: Path, count: int, lines: int) -> None:
 
 
 def extended(kind: str, one: Cost, two: Cost, sizes: Sequence[int], lines: int) -> Cost:
-    """Return the cost of all lines from those of two samples.
+    """Extrapolate the cost of `lines` lines from the costs of two samples.
 
-    Learning a segmenter looks at different words, whose number grows more slowly than that of the
-    lines: by a power, which the samples give.
+    The cost of learning a segmenter depends on the number of distinct words, which grows as a
+    power of the number of lines; the exponent is estimated from the samples.
     """
     few, many = sizes
     if kind == "learn":
@@ -219,18 +218,18 @@ def extended(kind: str, one: Cost, two: Cost, sizes: Sequence[int], lines: int) 
 
 
 def along(one: float, two: float, few: int, many: int, lines: int) -> float:
-    """Return the value at `lines` of the line through two values, which starts at 0 or above."""
+    """Extrapolate linearly to `lines`, with an intercept of at least 0."""
     slope = (two - one) / (many - few) if many > few and two > one else two / many
     slope = min(slope, two / many)
     return two + slope * (lines - many)
 
 
 def processor_seconds() -> float:
-    """Return the seconds that this process and those that it waited for took of processors."""
+    """Return the CPU seconds of this process and of its finished child processes."""
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def most_memory(who: int) -> int:
-    """Return the most bytes of memory that this process, or one that it waited for, has taken."""
+    """Return the peak memory in bytes of this process, or of its largest finished child."""
     return resource.getrusage(who).ru_maxrss * 1024

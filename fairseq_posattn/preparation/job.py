@@ -1,4 +1,4 @@
-"""Describe what a data directory is made from, and how."""
+"""The options of a preparation, which makes a data folder from a corpus."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fairseq_posattn.work.cluster import Cluster
 
 TARGET_SEGMENTER = "segmenter.target"
 SUBTYPES = ("cut", "keep")
-STEP_SHARD = 25  # the shards of other steps have so many times the lines of those of the parse
+STEP_SHARD = 25  # how many times longer shards of other steps are than those of the parse
 
 
 @dataclass(frozen=True)
 class Learning:
-    """These options say how the pieces are learnt from the training data."""
+    """Options for learning the segmenter from the training data."""
 
     symbols: int = option(
         "learn this many merges of subword-nmt, or pieces of sentencepiece (default: %(default)s)",
@@ -45,10 +45,9 @@ class Learning:
         0.9995,
         type=share,
     )
-    separate: bool = option("learn pieces and a dictionary for each language separately", False)
+    separate: bool = option("learn separate pieces and dictionaries for each language", False)
     lines: int | None = option(
-        "learn the pieces from N lines of each training text, which lie evenly in it (default: "
-        "from all lines)",
+        "learn the pieces from N evenly spaced lines of each training text (default: all lines)",
         None,
         flag="--learn-lines",
         type=positive,
@@ -56,31 +55,33 @@ class Learning:
 
     @property
     def chosen(self) -> dict[str, object]:
-        """Return all options that there are, by their names."""
+        """Return the options that are set, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """These limits say how many pieces the sides of a training pair may have."""
+    """Limits on the number of pieces of training pairs."""
 
     shortest: int = option(
-        "drop pairs with a side of fewer pieces (default: %(default)s)", 1, flag="--min-length"
+        "drop training pairs with a side of fewer pieces (default: %(default)s)",
+        1,
+        flag="--min-length",
     )
     longest: int = option(
-        "drop pairs with a side of more pieces (default: %(default)s)",
+        "drop training pairs with a side of more pieces (default: %(default)s)",
         250,
         flag="--max-length",
         type=positive,
     )
     ratio: float = option(
-        "drop pairs in which one side is more than this many times longer (default: %(default)s)",
+        "drop training pairs in which one side has more than this many times the pieces of the "
+        "other (default: %(default)s)",
         3.0,
         flag="--max-ratio",
     )
     longest_source: int | None = option(
-        "keep only training pairs whose source has at most this many pieces (default: as "
-        "--max-length)",
+        "drop training pairs whose source has more pieces (default: the value of --max-length)",
         None,
         flag="--max-source-length",
         type=positive,
@@ -88,11 +89,11 @@ class Limits:
 
     @property
     def chosen(self) -> dict[str, float]:
-        """Return all limits that there are, by their names."""
+        """Return the limits that are set, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def broken(self, source: int, target: int) -> str | None:
-        """Return the rule by which a pair with these numbers of pieces is dropped, or None."""
+        """Return a description of the limit that a pair violates, or None."""
         shorter, longer = sorted((source, target))
         if shorter < self.shortest:
             return f"under {self.shortest} (--min-length)" if shorter else "with an empty side"
@@ -107,7 +108,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Job:
-    """A job says all that a data directory is made from."""
+    """All inputs and options of a preparation.
+
+    out: the data folder. work: the folder of intermediate files.
+    """
 
     corpus: Corpus
     out: Path
@@ -119,21 +123,21 @@ class Job:
     cluster: Cluster = field(default_factory=Cluster)
     shard_lines: int = 2000
     binarize_workers: int = option(
-        "binarise a text that is not cut into shards with this many processes of "
-        "fairseq-preprocess (default: %(default)s)",
+        "binarise with this many processes of fairseq-preprocess, unless a text is long enough "
+        "to be cut into shards (default: %(default)s)",
         1,
         type=few,
     )
     shards: int = option(
-        "make this many data folders, OUT/shard0 and so on, of which fairseq holds one at a time; "
-        "very large corpora need them (default: %(default)s)",
+        "distribute the training data over this many data folders, OUT/shard0 and so on, of which "
+        "fairseq loads one at a time; useful for very large corpora (default: %(default)s)",
         1,
         type=few,
     )
     alignments: bool = option(
-        "read from PREFIX.align, or from the comment `align` of a treebank, from which word of the "
-        "source each word of the target comes, such as 0-0 2-1; fairseq's criterion "
-        "label_smoothed_cross_entropy_with_alignment teaches them",
+        "read word alignments, such as 0-0 2-1 (source-target), from PREFIX.align or from the "
+        "comment `align` of a treebank, for fairseq's criterion "
+        "label_smoothed_cross_entropy_with_alignment",
         False,
     )
     label_subtypes: str = "cut"
@@ -141,74 +145,71 @@ class Job:
     def __post_init__(self) -> None:
         if self.alignments and not self.config.splits_words:
             raise InputError(
-                "--alignments: they are between words, which the pieces of sentencepiece do not "
-                "keep apart; take --segmenter subword-nmt or words"
+                "--alignments are between words, but pieces of sentencepiece can cross words; use "
+                "--segmenter subword-nmt or words"
             )
 
     @property
     def step_lines(self) -> int:
-        """Return how many lines a shard has of a step that takes less time than the parse."""
         return STEP_SHARD * self.shard_lines
 
     def file(self, split: str, kind: str) -> str:
-        """Return the path of a file between the steps."""
         return str(self.work / f"{split}.{kind}")
 
     @property
     def variant(self) -> str:
-        """Return what the names of files and steps end in that depend on the trees.
+        """Return the suffix of files and steps that depend on the trees.
 
-        So several data directories, with the same words and other trees, share a work folder.
+        It lets data folders with the same words and different trees share a work folder.
         """
         if self.config.control:
             return f".{self.config.control.tag}"
         return "" if self.config.parsed else ".no_trees"
 
     def step(self, name: str) -> str:
-        """Return the name of a step that depends on the trees."""
         return f"{name}{self.variant}"
 
     def kinds(self, split: str) -> list[str]:
-        """Return how the names of the files end that hold source, target, trees and alignments."""
+        """Return the suffixes of the files of source, target, trees and alignments."""
         trees = [f"{self.config.source}.trees"] if self.config.has_trees else []
         aligned = [ALIGN] if self.is_aligned(split) else []
         return [self.config.source, self.config.target, *trees, *aligned]
 
     def is_aligned(self, split: str) -> bool:
-        """Return whether there are alignments of a split; fairseq reads none of tests."""
+        """Return whether a split has alignments; fairseq reads none for test sets."""
         return self.alignments and split in ("train", "valid")
 
     def pieces(self, split: str, kind: str) -> str:
-        """Return the path of the pieces of a language, or of their trees."""
+        """Return the path of the pieces of a language, or of the trees."""
         return self.file(split, f"pieces{self.variant if kind.endswith('.trees') else ''}.{kind}")
 
     def clean(self, split: str) -> str:
-        """Return the prefix of the pairs that are kept."""
+        """Return the prefix of the filtered pairs."""
         return self.file(split, f"clean{self.variant}")
 
     def segmenters(self) -> tuple[Path, Path]:
-        """Return the files of the segmenters of source and target, which may be the same."""
+        """Return the files of the source's and the target's segmenter, which may be the same."""
         source = self.work / self.config.segmenter_file
         return source, self.work / TARGET_SEGMENTER if self.learning.separate else source
 
 
 def add_label_subtypes(group: argparse._ActionsContainer) -> None:
-    """Add the option --label-subtypes to a parser or a group."""
     group.add_argument(
         "--label-subtypes",
         choices=SUBTYPES,
         default="cut",
-        help="keep the subtypes of relations such as acl:relcl, or cut them off (default); "
-        "dictionaries of labels beside --srcdict decide it by themselves",
+        help="keep the subtypes of relations such as acl:relcl, or cut them off (default); has no "
+        "effect if --srcdict names a folder with label dictionaries",
     )
 
 
 def suited_segmenter(source: str, target: str, train: str | None, out: Path) -> str:
-    """Return what splits both sides of a corpus best, and say why where it may surprise.
+    """Choose the segmenter for a corpus: subword-nmt, or sentencepiece for text without spaces.
 
-    train: the prefix of its texts; None if the source has spaces between the words of a treebank.
-    Of a name that means no known language, the training text shows whether it has spaces. Data that
-    are in the folder already keep what has split them.
+    Print the reason for an unexpected choice. The training text shows whether an unknown language
+    has spaces. Existing data in `out` keep their segmenter.
+
+    train: the prefix of the training texts; None if the source is a treebank.
     """
     unspaced = []
     for name in (target,) if train is None else (source, target):
@@ -216,22 +217,22 @@ def suited_segmenter(source: str, target: str, train: str | None, out: Path) -> 
         if (train and lacks_spaces(read_lines(text))) if found is None else not found.spaced:
             unspaced.append(f"{text} ({found.name})" if found else text)
         elif found is None and train:
-            say(f"{text}: '{name}' is no known language, so it is treated as text with spaces")
+            say(f"{text}: '{name}' is not a known language, so words are split at spaces")
     if not unspaced:
         return "subword-nmt"
-    why = f"{' and '.join(unspaced)}: there are no spaces between words"
+    why = f"{' and '.join(unspaced)}: the text has no spaces between words"
     if segmenter_there(source, target, out) == "subword-nmt":
         say(
-            f"{why}, but the data in {out} were split by subword-nmt, and they stay so: models "
-            "know their pieces; --segmenter sentencepiece makes others"
+            f"{why}, but the existing data in {out} were segmented by subword-nmt, which is kept; "
+            "use --segmenter sentencepiece for other pieces"
         )
         return "subword-nmt"
-    say(f"{why}, so sentencepiece splits both sides; --segmenter chooses otherwise")
+    say(f"{why}, so sentencepiece segments both sides; use --segmenter for another choice")
     return "sentencepiece"
 
 
 def segmenter_there(source: str, target: str, out: Path) -> str | None:
-    """Return what split the data of these languages that are in a folder already, if any."""
+    """Return the segmenter of existing data of these languages, or None if there are none."""
     for folder in (out, out / "shard0"):
         with contextlib.suppress(OSError, InputError):
             config = TextPipeline.load(folder).config

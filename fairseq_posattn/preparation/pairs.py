@@ -1,4 +1,4 @@
-"""Rewrite and filter sentence pairs, and deal them out to shards."""
+"""Rewrite and filter sentence pairs, and distribute them over shards."""
 
 from __future__ import annotations
 
@@ -22,21 +22,19 @@ T = TypeVar("T")
 
 
 def rewrite(path: str, out: str, change: Callable[[str], str]) -> None:
-    """Write each line of a file as `change` returns it."""
     with written_whole(out) as file:
         for line in progress(read_lines(path)):
             file.write(change(line) + "\n")
 
 
 def rewrite_lines(change: Callable[[str], str], part: Part) -> None:
-    """Do `rewrite` as a step from line to line."""
     rewrite(part.inputs[0], part.outputs[0], change)
 
 
 def filter_lines(limits: Limits | None, part: Part) -> dict:
-    """Write the lines of parallel files whose first two are within the limits, or all lines.
+    """Filter the lines of parallel files by the limits on the first two files, if there are limits.
 
-    Return the numbers of lines, of those that were kept, and of those that each rule dropped.
+    Return the numbers of all lines, of kept lines, and of lines dropped by each limit.
     """
     lines = kept = 0
     dropped: Counter[str] = Counter()
@@ -53,9 +51,9 @@ def filter_lines(limits: Limits | None, part: Part) -> dict:
 
 
 def align_lines(separator: str, part: Part) -> dict:
-    """Write alignments of pieces for those of words, with pieces that `separator` joins.
+    """Convert word alignments to alignments of pieces, and return the number of aligned lines.
 
-    Return how many there are.
+    separator: the mark at the end of a piece that is not the last one of its word.
     """
     given, lines = part.inputs[0], 0
     with written_whole(part.outputs[0]) as file:
@@ -73,16 +71,16 @@ def align_lines(separator: str, part: Part) -> dict:
 
 
 def refuse_no_alignment(given: str, answers: Sequence[dict]) -> None:
-    """Refuse a file of alignments that has none, which fairseq cannot read."""
+    """Refuse a file without any alignment, which fairseq cannot read."""
     if not any(answer["aligned"] for answer in answers):
         raise InputError(
-            f"{given}: no sentence has an alignment; write them as 0-0 2-1, or leave out "
-            "--alignments"
+            f"{given}: no sentence has an alignment; write alignments such as 0-0 2-1, or leave "
+            "out --alignments"
         )
 
 
 def pieces_of_words(pieces: Sequence[str], separator: str, where: str) -> list[range]:
-    """Return the numbers of the pieces of each word."""
+    """Return the range of pieces of each word."""
     try:
         ends = list(accumulate(words_of_pieces(pieces, separator)[1]))
     except TreeError as error:
@@ -91,15 +89,18 @@ def pieces_of_words(pieces: Sequence[str], separator: str, where: str) -> list[r
 
 
 def aligned_words(pair: str, sides: Sequence[list[range]], where: str) -> list[range]:
-    """Return the pieces of both words of an alignment such as 3-1, or refuse it."""
+    """Return the pieces of both words of an alignment such as 3-1; raise an InputError if it is
+    invalid."""
     numbers = plain_numbers(pair.split("-"))
     if numbers is None or len(numbers) != 2:
-        raise InputError(f"{where}: '{pair}' is no alignment; write it as 3-1, counted from 0")
+        raise InputError(
+            f"{where}: '{pair}' is not an alignment; write word numbers such as 3-1, from 0"
+        )
     for side, words, n in zip(("source", "target"), sides, numbers, strict=True):
         if n >= len(words):
             raise InputError(
-                f"{where}: '{pair}', but the {side} has {len(words)} words; count the words of the "
-                "tokenised text from 0"
+                f"{where}: '{pair}' exceeds the {side}, which has {len(words)} words; count the "
+                "words of the tokenised text from 0"
             )
     return [words[n] for words, n in zip(sides, numbers, strict=True)]
 
@@ -107,26 +108,26 @@ def aligned_words(pair: str, sides: Sequence[list[range]], where: str) -> list[r
 def say_what_was_kept(
     split: str, first: str, limits: Limits | None, answers: Sequence[dict]
 ) -> None:
-    """Say how many pairs of a split `filter_lines` has kept, and how many each rule dropped.
+    """Log how many pairs of a split were kept, and how many each limit dropped.
 
-    Refuse to go on with none.
+    Raise an InputError if none was kept.
     """
     lines, kept = (sum(answer[what] for answer in answers) for what in ("lines", "kept"))
     dropped: Counter[str] = Counter()
     for answer in answers:
-        dropped.update(answer.get("dropped", {}))  # shards of an earlier version do not say it
+        dropped.update(answer.get("dropped", {}))  # missing in shards of an earlier version
     rules = ", ".join(f"{count:,} {rule}" for rule, count in dropped.most_common())
     if not kept:
         raise InputError(
-            f"{first}: no pair is within the limits {limits}; dropped were, by their pieces, "
-            f"{rules}; change --min-length, --max-length, --max-source-length or --max-ratio"
+            f"{first}: no pair is within {limits} (dropped by their numbers of pieces: {rules}); "
+            "change --min-length, --max-length, --max-source-length or --max-ratio"
         )
-    reasons = f"; dropped were, by their pieces, {rules}" if rules else ""
+    reasons = f"; dropped by their numbers of pieces: {rules}" if rules else ""
     say(f"{split}: {kept:,} of {lines:,} pairs were kept{reasons}")
 
 
 def share_out(files: Sequence[str], shards: Sequence[Sequence[str]]) -> None:
-    """Deal the lines of parallel files out to the shards, in turn."""
+    """Distribute the lines of parallel files over shards, round-robin."""
     with written_together([path for of_shard in shards for path in of_shard]) as written:
         for number, row in enumerate(rows(files)):
             start = number % len(shards) * len(files)
@@ -135,15 +136,14 @@ def share_out(files: Sequence[str], shards: Sequence[Sequence[str]]) -> None:
 
 
 def rows(files: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of parallel files together."""
     same_number_of_lines(files)
     return zip(*(read_lines(path) for path in files), strict=True)
 
 
 def write_sample(path: str, out: str | Path, count: int, lines: int | None = None) -> None:
-    """Write so many lines of a file, which lie evenly in it, or all if there are fewer.
+    """Write `count` evenly spaced lines of a file, or all lines if there are fewer.
 
-    lines: how many the file has, if that is known.
+    lines: the number of lines of the file, if known.
     """
     with written_whole(out) as file:
         for line in evenly(read_lines(path), count, lines or count_lines(path)):
@@ -151,7 +151,7 @@ def write_sample(path: str, out: str | Path, count: int, lines: int | None = Non
 
 
 def evenly(items: Iterable[T], count: int, of: int) -> Iterator[T]:
-    """Yield so many items, evenly chosen from as many as there are."""
+    """Yield `count` evenly spaced items of `of` items."""
     chosen = 0
     for number, item in enumerate(items):
         if number * count // of >= chosen and chosen < count:

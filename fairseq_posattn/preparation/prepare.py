@@ -1,7 +1,7 @@
-"""Make a data directory from raw parallel text.
+"""Make a data folder from raw parallel text.
 
-The steps normalise, tokenise, parse, segment, project, filter and binarise. Each step is done once.
-If a run is killed, the next one goes on where it was.
+The steps are normalisation, tokenisation, parsing, segmentation, projection, filtering and
+binarisation. Completed steps are not repeated, so a killed run can be resumed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fairseq_posattn.work.made import Steps
 
 
 class PreparationRun:
-    """A run does the steps of a job that are not done yet."""
+    """Runs the steps of a job that are not completed yet."""
 
     def __init__(self, job: Job, steps: Steps):
         self.job, self.steps = job, steps
@@ -49,13 +49,13 @@ class PreparationRun:
         self.folders = DataFolders(job, self.pipeline, self.by_lines)
 
     def run(self) -> None:
-        """Do all steps, up to the binary data."""
+        """Run all steps, up to the binary data."""
         for split, files in self.job.treebanks.splits().items():
             self.translate(split, files)
         for split, prefix in self.job.corpus.splits().items():
             self.normalize(split, prefix)
         after_parse = self.config.splits_parsers_words
-        if not after_parse:  # the parser takes long, and --symbols may be refused
+        if not after_parse:  # refuse unsuitable --symbols before the slow parse
             self.learn()
         for split, prefix in self.job.corpus.splits().items():
             if self.config.parsed:
@@ -72,7 +72,7 @@ class PreparationRun:
         self.folders.binarize()
 
     def translate(self, split: str, files: Sequence[str]) -> None:
-        """Make the texts and trees of a split from its treebanks."""
+        """Write the texts and trees of a split from its treebanks."""
         by, several = self.job.treebanks, self.config.parser.several_roots
         prefix, languages = self.job.corpus.splits()[split], (self.source, self.target)
         aligned = self.job.is_aligned(split)
@@ -85,7 +85,7 @@ class PreparationRun:
         )
 
     def normalize(self, split: str, prefix: str) -> None:
-        """Normalise both sides of a split, and tokenise those that Moses tokenises."""
+        """Normalise both sides of a split, and tokenise them with Moses if it is used."""
         raw = {language: f"{prefix}.{language}" for language in (self.source, self.target)}
         aligned = [given_alignments(prefix)] if self.job.is_aligned(split) else []
         if same_number_of_lines([*raw.values(), *aligned]) == 0:
@@ -131,30 +131,30 @@ class PreparationRun:
         )
 
     def case_of(self, language: str) -> list[str]:
-        """Return what the stamp of a text says of its case: nothing, unless it was changed."""
+        """Return the part of a text's fingerprint that records lowercasing."""
         lower = self.config.lowercase and language == self.target
         return ["lowercase"] if lower else []
 
     def lowercase(self, split: str) -> None:
-        """Write the source in lower case; it was parsed as it is."""
+        """Lowercase the source after parsing, because parsers make use of case."""
         text, out = self.cased(split), self.job.file(split, f"lower.{self.source}")
         lower = partial(rewrite_lines, str.lower)
         self.by_lines.do(f"lowercase.{split}", None, [text], [out], lower)
 
     def cased(self, split: str) -> str:
-        """Return the file of the source that is segmented, before it is in lower case."""
+        """Return the file of the source to segment, before lowercasing."""
         kind = "words" if self.config.splits_parsers_words else f"text.{self.source}"
         return self.job.file(split, kind)
 
     def to_segment(self, split: str) -> tuple[str, str]:
-        """Return the files of source and target that are segmented."""
+        """Return the files of source and target to segment."""
         source = self.cased(split)
         if self.config.lowercase:
             source = self.job.file(split, f"lower.{self.source}")
         return source, self.job.file(split, f"text.{self.target}")
 
     def learn(self) -> None:
-        """Learn the segmenter, or one for each language, from the training data."""
+        """Learn one segmenter, or with --separate two, from the training data."""
         for split in self.job.corpus.splits() if self.config.lowercase else ():
             self.lowercase(split)
         texts, models = self.to_segment("train"), self.job.segmenters()
@@ -174,14 +174,13 @@ class PreparationRun:
             )
 
     def sample(self, text: str, lines: int) -> str:
-        """Write so many lines of a text, which lie evenly in it, and return the file."""
+        """Write evenly spaced lines of a text, and return the file."""
         out = f"{text}.sample"
         name = f"sample.{Path(text).name}"
         self.steps.do(name, lines, [text], [out], lambda: write_sample(text, out, lines))
         return out
 
     def learn_one(self, texts: Sequence[str], model: str) -> None:
-        """Learn one segmenter from all texts together."""
         learning = self.job.learning
         if self.config.segmenter == "words":
             segment.learn_words(model)
@@ -238,7 +237,7 @@ class PreparationRun:
         )
 
     def align(self, split: str) -> None:
-        """Write between which pieces the alignments of words are."""
+        """Convert the word alignments of a split to alignments of pieces."""
         given = given_alignments(self.job.corpus.splits()[split])
         pieces = [self.job.pieces(split, language) for language in (self.source, self.target)]
         self.by_lines.do(
@@ -251,7 +250,7 @@ class PreparationRun:
         )
 
     def filter(self, split: str) -> None:
-        """Keep the training pairs within the limits, and all pairs of the other splits."""
+        """Drop training pairs that exceed the limits, but keep all pairs of other splits."""
         kinds = self.job.kinds(split)
         files = [self.job.pieces(split, kind) for kind in kinds]
         outputs = [f"{self.job.clean(split)}.{kind}" for kind in kinds]
@@ -267,7 +266,7 @@ class PreparationRun:
 
 
 def prepare(job: Job) -> None:
-    """Make `job.out` step by step; the files between the steps stay in `job.work`."""
+    """Make the data folder `job.out`, and keep intermediate files in `job.work`."""
     refuse_separator("--out", job.out, ":")
     refuse_separator("--work", job.work, ",")
     refuse_file(job.out)
@@ -278,21 +277,19 @@ def prepare(job: Job) -> None:
 
 
 def given_trees(prefix: str) -> str:
-    """Return the file of trees that were made elsewhere for a split."""
     for suffix in (".conllu", ".conllu.xz", ".conllu.zst", ".conllu.gz"):
         if Path(prefix + suffix).exists():
             return prefix + suffix
     raise InputError(
-        f"{prefix}.conllu: there are no trees of this name, where --parser conllu looks for them; "
-        "put them there, or parse with --parser stanza"
+        f"{prefix}.conllu: the file is missing, but --parser conllu reads trees from it; create "
+        "it, or parse with --parser stanza"
     )
 
 
 def given_alignments(prefix: str) -> str:
-    """Return the file of alignments of a split."""
     if Path(path := f"{prefix}.{ALIGN}").exists():
         return path
     raise InputError(
-        f"{path}: there are no alignments of this name, where --alignments looks for them; put "
-        "them there, a line such as 0-0 2-1 for each sentence, or leave out --alignments"
+        f"{path}: the file is missing, but --alignments reads it; create it, with a line such as "
+        "0-0 2-1 for each sentence, or leave out --alignments"
     )

@@ -1,4 +1,4 @@
-"""Project trees onto pieces: read words, parents and pieces, and write trees."""
+"""Project dependency trees of words onto pieces."""
 
 from __future__ import annotations
 
@@ -30,61 +30,63 @@ from fairseq_posattn.work.lines import Part
 
 @dataclass(frozen=True)
 class ProjectionInputs:
-    """These inputs name files of the same sentences, and say what is done with doubtful trees.
+    """The files of a projection, which contain the same sentences, and its options.
 
-    parents: None if there are none, which the control must not need then.
-    control: says which trees the sentences get instead of their own.
+    parents: None if the sentences have no trees, which requires a control without parser trees.
+    control: the control trees that replace those of the sentences.
     """
 
-    words: str = option("read the words that posattn-extract wrote to this file", required=True)
+    words: str = option("read words from this file, made by posattn extract", required=True)
     parents: str | None = option(
-        "read the parents that posattn-extract wrote to this file", required=True
+        "read parents from this file, made by posattn extract", required=True
     )
-    pieces: str = option("read the pieces that posattn-segment wrote to this file", required=True)
+    pieces: str = option("read pieces from this file, made by posattn segment", required=True)
     text: str | None = option(
-        "with --sentencepiece: the lines of this file were segmented by the model", None
+        "with --sentencepiece: read the text that the model segmented from this file", None
     )
-    sentencepiece: str | None = option("the pieces were made by this model", None, "", "MODEL")
+    sentencepiece: str | None = option(
+        "set the sentencepiece model that made the pieces", None, "", "MODEL"
+    )
     separator: str = option(
-        "this marks the end of a piece that is joined to the next (default: %(default)s)",
+        "set the mark that ends each piece but the last one of a word (default: %(default)s)",
         projection.SEPARATOR,
     )
     several_roots: str = "error"
     missing_tree: str = option(
-        "if a sentence has no tree, stop with an error (default), or write a flat tree, in which "
-        "each word is a child of the first",
+        "stop at a sentence without a tree (error, the default), or write a flat tree for it, in "
+        "which each word is a child of the first one (flat)",
         "error",
         choices=("error", "flat"),
     )
     control: TreeControl = field(default_factory=TreeControl)
     labels: str | None = option(
-        "read the relations and parts of speech that posattn-extract wrote to this file; without "
-        "it the trees have none",
+        "read relations and parts of speech from this file, made by posattn extract (default: "
+        "write trees without labels)",
         None,
     )
 
     def __post_init__(self):
         if (self.text is None) != (self.sentencepiece is None):
             raise InputError(
-                "--sentencepiece MODEL and --text, the lines that it segmented, need each other; "
+                "--sentencepiece MODEL and --text, the text that it segmented, require each other; "
                 "give both or none"
             )
 
     @property
     def files(self) -> list[str]:
-        """Return the files that must have the same number of lines."""
+        """Return all files, which must have the same number of lines."""
         paths = (self.words, self.parents, self.pieces, self.text, self.labels)
         return list(dict.fromkeys(path for path in paths if path))
 
     def in_files(self, parts: Mapping[str, str]) -> ProjectionInputs:
-        """Return the same inputs in other files, such as those of a shard."""
+        """Return a copy for other files, such as those of a shard."""
         names = ("words", "parents", "pieces", "text", "labels")
         found = {name: parts.get(getattr(self, name)) for name in names}
         return replace(self, **found)  # type: ignore[arg-type]  # the other fields stay
 
 
 def project(inputs: ProjectionInputs, out: str) -> None:
-    """Write the tree of each sentence with the number of pieces of each word."""
+    """Write the projected tree of each sentence: parents, and the number of pieces of each word."""
     refuse_unwritable(Path(out))
     sentences = same_number_of_lines(inputs.files)
     with written_whole(out) as file:
@@ -93,12 +95,11 @@ def project(inputs: ProjectionInputs, out: str) -> None:
 
 
 def project_lines(whole: ProjectionInputs, part: Part) -> None:
-    """Project the trees of a text, as a step from line to line."""
     project(whole.in_files(dict(zip(whole.files, part.inputs, strict=True))), part.outputs[0])
 
 
 def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
-    """Yield the tree of each sentence with the number of pieces of each word."""
+    """Yield the projected tree of each sentence."""
     pieces = read_words(inputs.pieces)
     if inputs.sentencepiece is None:
         for number, (sentence, line) in enumerate(zip(trees(inputs), pieces, strict=True), start=1):
@@ -106,7 +107,7 @@ def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
             counts = projection.project(sentence, line, where, inputs.separator)
             yield tree_of(sentence, counts, inputs)
         return
-    assert inputs.text is not None  # __post_init__ has checked it
+    assert inputs.text is not None  # checked in __post_init__
     segmenter = SentencePiece(inputs.sentencepiece)
     lines = zip(trees(inputs), pieces, read_lines(inputs.text), strict=True)
     for number, (sentence, line, text) in enumerate(lines, start=1):
@@ -116,15 +117,14 @@ def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
 
 
 def tree_of(sentence: Sentence, counts: Sequence[int], inputs: ProjectionInputs) -> Tree:
-    """Return the tree of a sentence of `trees`, with labels if the inputs have them."""
-    assert sentence.parents is not None  # `trees` always gives one
+    assert sentence.parents is not None  # guaranteed by `trees`
     return Tree(sentence.parents, counts, labels_of(sentence) if inputs.labels else None)
 
 
 def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
-    """Yield the sentences with the trees that the control gives them.
+    """Yield the sentences with their control trees.
 
-    A sentence that lacks its own tree gets a flat one first if the options ask for it.
+    With --missing-tree flat, a sentence without a tree gets a flat one before the control applies.
     """
     labels = iter(read_lines(inputs.labels)) if inputs.labels else None
     lines = zip(read_words(inputs.words), read_own_parents(inputs), strict=True)
@@ -132,8 +132,8 @@ def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
         of_tree = parents if counts is None else counts
         if of_tree is not None and len(of_tree) != len(tokens):
             raise TreeError(
-                f"{inputs.parents}:{number}: the line has parents of {len(of_tree)} words, but "
-                f"that of {inputs.words} has {len(tokens)} words; make both from the same "
+                f"{inputs.parents}:{number}: the line has parents of {len(of_tree)} words, but the "
+                f"same line of {inputs.words} has {len(tokens)} words; extract both from the same "
                 "CoNLL-U file"
             )
         sentence = of_tokens(tokens, parents, counts)
@@ -146,19 +146,19 @@ def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
 
 
 def labelled(sentence: Sentence, line: str, where: str) -> Sentence:
-    """Return a sentence with the labels of a line; a flat tree has its own relations already."""
+    """Add the labels of a line to a sentence; a flat tree keeps its own relations."""
     if line == NO_TREE:
         return sentence
     labels = parse_labels(line, len(sentence.words), where)
     relations = sentence.relations or list(labels.relations)
     if sentence.relations is None and sentence.parents is not None:
-        pairs = zip(relations, sentence.parents, strict=True)  # further roots have a parent now
+        pairs = zip(relations, sentence.parents, strict=True)  # former roots may have a parent
         relations = ["parataxis" if name == "root" and parent else name for name, parent in pairs]
     return replace(sentence, relations=relations, tags=[Tags(upos=tag) for tag in labels.tags])
 
 
 def read_own_parents(inputs: ProjectionInputs) -> Iterator[Parents]:
-    """Yield the parents of each sentence, or no parents where there is no file of them."""
+    """Yield the parents of each sentence, or (None, None) without a file of parents."""
     if inputs.parents is not None:
         yield from read_parents(inputs.parents, inputs.several_roots)
     else:
@@ -166,20 +166,19 @@ def read_own_parents(inputs: ProjectionInputs) -> Iterator[Parents]:
 
 
 def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: str) -> list:
-    """Return where the pieces of a line lie in its text, after a check that they spell it."""
+    """Return the spans of the pieces of a line; raise an InputError if the model differs."""
     if segmenter.segment(text) != pieces:
         raise InputError(
-            f"{where}: the pieces '{shortened(' '.join(pieces))}' are not those that "
-            f"{segmenter.model} makes of '{shortened(text)}'; segment the text again with this "
-            "model"
+            f"{where}: the pieces '{shortened(' '.join(pieces))}' differ from the segmentation of "
+            f"'{shortened(text)}' by {segmenter.model}; segment the text again with this model"
         )
     return segmenter.spans(text)
 
 
 def refuse_missing_tree(sentence: Sentence, where: str, missing_tree: str) -> None:
-    """Refuse a sentence without a tree, unless --missing-tree says that it gets a flat one."""
+    """Raise a TreeError for a sentence without a tree, unless --missing-tree flat is given."""
     if missing_tree == "error":
         raise TreeError(
-            f"{where}: there is no tree for '{shortened(str(sentence))}'; "
-            "parse it, or take a flat tree with --missing-tree flat"
+            f"{where}: the sentence '{shortened(str(sentence))}' has no tree; parse it, or use a "
+            "flat tree with --missing-tree flat"
         )

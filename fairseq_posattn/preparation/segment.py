@@ -1,4 +1,4 @@
-"""Learn and apply a segmenter of subword-nmt (Sennrich et al. 2016) or sentencepiece."""
+"""Learn and apply segmenters: subword-nmt (Sennrich et al. 2016) or sentencepiece."""
 
 import contextlib
 import io
@@ -23,13 +23,13 @@ SENTENCEPIECE_MODELS = ("unigram", "bpe")
 
 
 def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2) -> None:
-    """Learn the merges of subword-nmt from all texts together."""
+    """Learn merges of subword-nmt from the concatenated texts, and write them to `codes`."""
     refuse_unwritable(Path(codes))
     counts = Counter(word for path in texts for line in read_lines(path) for word in line.split())
     if not any(len(word) > 1 for word in counts):
         raise InputError(
-            f"{', '.join(texts)}: no word has two letters or more, so there is nothing to learn; "
-            "name a text with words"
+            f"{', '.join(texts)}: all words have a single letter, so there is nothing to learn; "
+            "name a text with longer words"
         )
     listed = [f"{word} {count}" for word, count in counts.items()]
     with written_whole(codes) as file, _own_progress_bar():
@@ -39,7 +39,7 @@ def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2
 def learn_sentencepiece(
     texts: Sequence[str], model: str, symbols: int, kind: str = "unigram", coverage: float = 0.9995
 ) -> None:
-    """Learn a sentencepiece model from all texts together."""
+    """Learn a sentencepiece model from the concatenated texts, and write it to `model`."""
     import sentencepiece
 
     refuse_unwritable(Path(model))
@@ -52,7 +52,7 @@ def learn_sentencepiece(
             model_type=kind,
             vocab_size=symbols,
             character_coverage=coverage,
-            num_threads=1,  # so the model is the same on every machine
+            num_threads=1,  # for the same model on all machines
             minloglevel=1,
         )
     except (RuntimeError, ValueError) as error:
@@ -64,36 +64,33 @@ def learn_sentencepiece(
 
 
 def why_not_learnt(error: str, symbols: int) -> str:
-    """Return what an error of sentencepiece means, with the number that would be right."""
+    """Translate an error of sentencepiece into a message with a remedy."""
     if found := re.search(r"size too high .* <= (\d+)", error):
         return (
-            f"there are not enough different words for --symbols {symbols}; give at most "
+            f"the text has too few distinct words for --symbols {symbols}; give at most "
             f"--symbols {found[1]}, or more text"
         )
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
         return (
-            f"--symbols {symbols} does not hold the characters of the text; give at least "
+            f"--symbols {symbols} is too small for the characters of the text; give at least "
             f"--symbols {found[1]}, or a lower --character-coverage"
         )
     if "sentences_.empty()" in error:
-        return "there is no sentence to learn pieces from; give more text"
+        return "the text has no sentences to learn pieces from; give more text"
     return (
-        f"sentencepiece cannot learn from this ({error}); change --symbols {symbols} or "
+        f"sentencepiece cannot learn from the text ({error}); change --symbols {symbols} or "
         "--character-coverage, or give more text"
     )
 
 
 def learn_words(model: str) -> None:
-    """Write what stands for a segmenter where words are pieces, which are not learnt."""
+    """Write a placeholder model for --segmenter words, which learns nothing."""
     with written_whole(model) as file:
         file.write("words\n")
 
 
 class Lines:
-    """This class yields the lines of several texts, and keeps the error that ended them.
-
-    sentencepiece would raise another error in its place.
-    """
+    """The lines of several texts; `error` keeps an exception that sentencepiece would replace."""
 
     def __init__(self, texts: Sequence[str]):
         self.texts = texts
@@ -109,7 +106,7 @@ class Lines:
 
 
 def apply(segmenter: Segmenter, text: str, out: str) -> None:
-    """Write the pieces of each line of a text."""
+    """Segment each line of a text."""
     with written_whole(out) as file:
         lines = None if is_stream(Path(text)) else count_lines(text)
         for number, line in enumerate(progress(read_lines(text), lines), start=1):
@@ -118,7 +115,7 @@ def apply(segmenter: Segmenter, text: str, out: str) -> None:
 
 
 def refuse_marked(segmenter: Segmenter, line: str, where: str) -> None:
-    """Refuse a word that would be read as a piece of the next word."""
+    """Refuse a word that ends in the piece separator, which would join it to the next word."""
     if isinstance(segmenter, SubwordNmt) and segmenter.separator in line:
         try:
             segmenter.spans(line)
@@ -127,13 +124,12 @@ def refuse_marked(segmenter: Segmenter, line: str, where: str) -> None:
 
 
 def segment_lines(config: TextConfig, model: str, part: Part) -> None:
-    """Write the pieces of a text, as a step from line to line."""
     apply(config.segmenter_of(model), part.inputs[0], part.outputs[0])
 
 
 @contextlib.contextmanager
 def _own_progress_bar() -> Iterator[None]:
-    """Hide the progress bar of subword-nmt if stderr is no terminal."""
+    """Hide the progress bar of subword-nmt if stderr is not a terminal."""
     if sys.stderr.isatty():
         yield
     else:

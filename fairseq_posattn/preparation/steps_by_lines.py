@@ -1,4 +1,4 @@
-"""Do the steps of a preparation that go from line to line in shards, where a text is long."""
+"""Run steps of a preparation that process each line independently, in shards if needed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from fairseq_posattn.work.running import discard, do_lines
 
 
 class StepsByLines:
-    """This class does steps from line to line, each once, with the workers of a job.
-
-    Their shards lie in WORK/shards while they are worked on.
-    """
+    """Runs line-by-line steps with the workers of a job; WORK/shards contains unfinished shards."""
 
     def __init__(self, job: Job, steps: Steps):
         self.job = job
@@ -33,10 +30,11 @@ class StepsByLines:
         others: Sequence[str | Path] = (),
         check: Callable[[list[Answer]], object] = lambda answers: None,
     ) -> None:
-        """Do a step unless it was done before; `LineStep` says what `act` is.
+        """Run a step unless it is completed already.
 
-        others: further files that the outputs depend on.
-        check: gets the answers of all shards; if it raises an error, the outputs are removed.
+        act: see `LineStep`. others: further files that the outputs depend on.
+        check: called with the answers of all shards; if it raises an InputError, the outputs are
+            removed.
         """
 
         def checked() -> None:
@@ -52,14 +50,12 @@ class StepsByLines:
         self.steps.do(name, choices, everything, outputs, checked, partial(self.discard, name))
 
     def run(self, step: LineStep) -> list[Answer]:
-        """Do a step now, and return the answers of all shards."""
         cluster = self.job.cluster.for_plain_work
         return do_lines(step, self.folder(step.name), cluster, self.job.step_lines)
 
     def discard(self, name: str) -> None:
-        """Remove the shards of a step that will not go on."""
+        """Remove the shards of a step that will not be resumed."""
         discard(self.folder(name))
 
     def folder(self, name: str) -> Path:
-        """Return the folder that keeps the shards of a step."""
         return self.job.work / "shards" / name

@@ -1,7 +1,7 @@
-"""Make parallel text with trees of treebanks whose sentences have translations.
+"""Make parallel text with trees from treebanks whose sentences have translations.
 
-A translation is a comment of its sentence (`# text_en = ...`), or the text of the sentence in a
-second treebank that has the same name (`# sent_id = ...`).
+A translation is a comment of its sentence (`# text_en = ...`), or the text of the sentence with the
+same name (`# sent_id = ...`) in a second treebank.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ from fairseq_posattn.trees.conllu import (
 )
 from fairseq_posattn.trees.lines import words_line
 
-NONE = ("", "...", "…")  # such a comment says that there is no translation
-SHOWN = 5  # so many sentences of each kind are named on the screen
+NONE = ("", "...", "…")  # comments of sentences without a translation
+SHOWN = 5  # how many names of left-out sentences the log shows for each reason
 
 
 def files_of(prefix: str, languages: Sequence[str], aligned: bool = False) -> list[str]:
-    """Return the files that `write_translated` writes: trees, both texts, what it left out, and
-    alignments."""
+    """Return the files of `write_translated`: trees, texts, left-out sentences, alignments."""
     kinds = ["conllu", *languages, "left_out", *([ALIGN] if aligned else [])]
     return [f"{prefix}.{kind}" for kind in kinds]
 
 
 @dataclass
 class LeftOut:
-    """This counts and names the sentences that have no partner, by the reason."""
+    """The names of left-out sentences, by reason."""
 
     names: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, block: ConlluBlock, why: str) -> str:
-        """Note a sentence, and return a line that says so."""
+        """Record a sentence, and return its line for the file PREFIX.left_out."""
         name = comment_of(block, "sent_id") or f"line {block.line}"
         self.names.setdefault(why, []).append(name)
         return f"{block.path}:{block.line}\t{name}\t{why}\n"
@@ -61,12 +60,11 @@ def write_translated(
     several_roots: str = "error",
     aligned: bool = False,
 ) -> None:
-    """Write the sentences of a treebank that have a translation to the `files_of` a prefix.
+    """Write the sentences of a treebank that have translations, as parallel text with trees.
 
-    treebanks: that of the source and, unless a comment has the translations, that of the target.
-    found_by: says what tells the translation of a sentence.
-    The source has the tokens of the treebank between spaces. aligned: PREFIX.align gets the comment
-    `align`, or an empty line where there is none.
+    treebanks: the source's and, unless comments contain the translations, the target's.
+    found_by: the options that determine the translation of a sentence.
+    aligned: whether to write PREFIX.align from the comments `align`, or empty lines without them.
     """
     source, *others = treebanks
     align_by, comment = found_by.align_by, found_by.target_comment
@@ -97,17 +95,17 @@ def write_translated(
             left_out.write(left.add(partner, f"of {others[0]} without a partner"))
         if not kept:
             raise InputError(
-                f"{source}: no sentence has a translation, for there were {left or 'no sentences'};"
-                " name another comment with "
+                f"{source}: no sentence has a translation ({left or 'no sentences'}); name another "
+                "comment with "
                 + ("--align-by" if others else "--target-comment")
                 + ", or other treebanks"
             )
-    rest = f"; left out were {left}: see {prefix}.left_out" if left.names else ""
+    rest = f"; left out: {left}; see {prefix}.left_out" if left.names else ""
     say(f"{source}: {kept:,} sentences have a translation{rest}")
 
 
 def named_blocks(path: str, align_by: str) -> dict[str, ConlluBlock]:
-    """Return the sentences of a treebank by their names; those without one are not found."""
+    """Return the sentences of a treebank that have a name, by name."""
     found: dict[str, ConlluBlock] = {}
     seen: dict[str, int] = {}
     for block in read_blocks(path):
@@ -117,12 +115,11 @@ def named_blocks(path: str, align_by: str) -> dict[str, ConlluBlock]:
 
 
 def name_of(block: ConlluBlock, align_by: str, seen: dict[str, int]) -> str | None:
-    """Return the name of a sentence, and refuse a second one with the same name."""
+    """Return the name of a sentence, or None; raise an InputError if the name is not unique."""
     name = comment_of(block, align_by)
     if name is not None and seen.setdefault(name, block.line) != block.line:
         raise InputError(
-            f"{block.path}:{block.line}: there is another sentence with {align_by} = {name}, in "
-            f"line {seen[name]}; give each a name of its own, or choose another comment with "
-            "--align-by"
+            f"{block.path}:{block.line}: the sentence in line {seen[name]} also has "
+            f"{align_by} = {name}; make the names unique, or choose another comment with --align-by"
         )
     return name

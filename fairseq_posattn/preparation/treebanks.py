@@ -1,4 +1,4 @@
-"""Extract words, parents and labels from CoNLL-U, or give its sentences control trees."""
+"""Extract words, parents and labels from CoNLL-U, or replace its trees by control trees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.lines import NO_TREE, labels_line, parents_line, words_line
 from fairseq_posattn.trees.sentence import labels_of
 
-DEPS = 8  # enhanced dependencies, which would contradict the new tree
+DEPS = 8  # the column of enhanced dependencies, which are removed from control trees
 
 
 @dataclass
 class Extracted:
-    """This class counts what a treebank held."""
+    """The counts of extracted sentences and words."""
 
     sentences: int = 0
     words: int = 0
@@ -36,7 +36,7 @@ def extract(
 ) -> Extracted:
     """Write the sentences of all treebanks to `out`.words, .parents and .labels, and count them.
 
-    tokens: write words as the text has them (im), and not as the tree has them (in, dem).
+    tokens: write the tokens of the text (im) instead of the words of the tree (in, dem).
     """
     found = Extracted()
     files = [f"{out}.{kind}" for kind in ("words", "parents", "labels")]
@@ -60,18 +60,18 @@ def extract(
 def control_treebank(
     treebank: str, out: str, control: TreeControl, several_roots: str = "error"
 ) -> None:
-    """Write the treebank with the trees that the control gives its sentences."""
+    """Write a treebank with control trees."""
     sentences = 0
     with replaced_whole(out) as partial, open_to_write(partial) as file:
         for block in progress(read_blocks(treebank)):
             lines = controlled(block, control, several_roots)
             file.write(("\n".join(lines) + "\n\n").encode())
             sentences += 1
-    say(f"{out}: {sentences:,} sentences were written with the control '{control.tag}'")
+    say(f"{out}: wrote {sentences:,} sentences with trees of the control '{control.tag}'")
 
 
 def controlled(block: ConlluBlock, control: TreeControl, several_roots: str) -> list[str]:
-    """Return the lines of a sentence with its control tree."""
+    """Return the CoNLL-U lines of a sentence with its control tree."""
     sentence = control.of(parse_all_columns(block, several_roots))
     if sentence.parents is None:
         return block.lines

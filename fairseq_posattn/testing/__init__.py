@@ -1,4 +1,4 @@
-"""Every mechanism of attention keeps a contract, and so should one of your own.
+"""Test your own attention mechanisms against the contract that all mechanisms fulfil.
 
     from fairseq_posattn.testing import check
 
@@ -6,9 +6,9 @@
         check(Mine)              # the class, with the options that its `examples` list
         check("mine(size=3)")    # a specification, as --encoder-attention takes it
 
-`check` raises a ContractError, which is an AssertionError, with a line for each promise that is
-broken. `posattn-check-mechanism mine.py` does the same from a shell. What the checks need to know
-about a mechanism stands in attributes of its class: see `fairseq_posattn.attention.Mechanism`.
+`check` raises a ContractError, a subclass of AssertionError, with one line per broken promise.
+`posattn check-mechanism mine.py` does the same from a shell. The checks read attributes of the
+class, which `fairseq_posattn.attention.Mechanism` documents.
 """
 
 from fairseq_posattn.testing.contract import CONTRACT, check, check_mechanism, examples_of, outcomes

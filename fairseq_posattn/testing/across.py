@@ -1,4 +1,4 @@
-"""These checks see that a mechanism keeps its promises in cross-attention, where it may stand."""
+"""Checks of mechanisms in cross-attention."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from fairseq_posattn.testing.layer import Attention, attention, mechanisms_of
 from fairseq_posattn.testing.outcomes import BrokenPromise, NotApplicable, expect_same
 
 TARGETS = TREES[::-1]  # the shortest target belongs to the longest source
-LOOK = "take positions from ctx.from_diagonal(), ctx.query_positions and ctx.positions"
+LOOK = "take positions from ctx.from_diagonal(), ctx.query_positions or ctx.positions"
 
 
 @dataclass
 class Pairs:
-    """This is a batch of pairs of a source x, S B C, and a target y, T B C."""
+    """A batch of pairs of a source x, S B C, and a target y, T B C."""
 
     x: Tensor
     y: Tensor
     real_source: Tensor  # bool, B S
     real_target: Tensor  # bool, B T
     tree: SourceTree | None
-    brackets: Tensor | None = None  # how many are open after each piece of the target, B T
+    brackets: Tensor | None = None  # number of open brackets after each target piece, B T
 
     def attend(
         self,
@@ -36,8 +36,10 @@ class Pairs:
         need_weights: bool = False,
         memory: dict[str, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return output, Q B C, and weights of targets that end at a column, or of the last
-        queries of them; step by step, with a memory of the steps before."""
+        """Return output, Q B C, and weights for the last `queries` of the first `end` columns.
+
+        memory: stores tensors of earlier steps in incremental decoding.
+        """
         brackets = None if self.brackets is None else self.brackets[:, :end]
         padding = ~self.real_source, ~self.real_target[:, :end]
         ctx = CrossContext.between(*padding, queries, self.tree, brackets=brackets)
@@ -61,14 +63,14 @@ class Pairs:
 
 
 def pairs(left: bool = False) -> Pairs:
-    """Return a batch in which every source and every target has padding on one side."""
+    """Return a batch in which all sources and targets are padded, on the same side."""
     both = [context(trees, length=13 + n, left=left) for n, trees in enumerate((TREES, TARGETS))]
     x, y = (inputs(t, ctx, left) for t, ctx in zip((TREES, TARGETS), both, strict=True))
     return Pairs(x, y, real_pieces(both[0]), real_pieces(both[1]), both[0].tree)
 
 
 def crossing_is_the_same_in_a_batch_and_in_steps(specification: str) -> None:
-    """Check that in cross-attention neither padding nor single steps change an output."""
+    """Check that in cross-attention neither padding nor incremental decoding changes an output."""
     require_crossing(specification)
     module = attention(specification, cross=True)
     for left in (False, True):
@@ -86,7 +88,7 @@ def crossing_is_the_same_in_a_batch_and_in_steps(specification: str) -> None:
 
 
 def crossing_takes_either_way(specification: str) -> None:
-    """Check that cross-attention is the same with weights and without, and leaves out padding."""
+    """Check that cross-attention is the same with weights and without, and ignores padding."""
     require_crossing(specification)
     module, batch = attention(specification, cross=True), pairs()
     out, weights = batch.attend(module, need_weights=True)
@@ -98,12 +100,11 @@ def crossing_takes_either_way(specification: str) -> None:
 
 
 def same_output(found: Tensor, expected: Tensor, where: str) -> None:
-    """Refuse an output of cross-attention that differs from what it should be."""
     expect_same(found, expected, f"the same output of cross-attention {where}", LOOK)
 
 
 def require_crossing(specification: str) -> None:
-    """Raise NotApplicable unless all mechanisms may stand in cross-attention."""
+    """Raise NotApplicable unless all mechanisms can be used in cross-attention."""
     for mechanism in mechanisms_of(specification):
         if reason := reason_against_crossing(mechanism):
             raise NotApplicable(f"{mechanism.name} {reason} (cross_safe = False)")

@@ -1,4 +1,4 @@
-"""These checks see that a sentence gets the same result whatever stands beside it."""
+"""Checks that the result of a sentence depends neither on padding nor on other sentences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ON_WEIGHTS = ("change_weights", "change_scores", "allowed")
 
 
 def shapes_and_gradients_are_right(specification: str) -> None:
-    """Check that output and weights have their shapes, and every gradient is finite."""
+    """Check that output and weights have the right shapes, and every gradient is finite."""
     ctx = context(TREES)
     module = attention(specification).train()
     out, weights = module.with_weights(inputs(TREES, ctx), ctx)
@@ -53,7 +53,7 @@ def shapes_and_gradients_are_right(specification: str) -> None:
         if parameter.grad is None or not torch.isfinite(parameter.grad).all():
             found = "none" if parameter.grad is None else "nan or infinity"
             raise BrokenPromise(
-                f"a finite gradient of {name}", found, "use it in a stage, or leave it out"
+                f"a finite gradient of {name}", found, "use it in a stage, or remove it"
             )
 
 
@@ -63,7 +63,7 @@ def every_parameter_matters(specification: str) -> None:
     ctx = context(TREES)
     module = attention(specification).train()
     module.output(inputs(TREES, ctx), ctx).square().sum().backward()
-    # A softmax does not see what is added to all scores of a row alike.
+    # Adding the same to all scores of a row does not change the softmax.
     unseen = ["k_proj.bias", *(name for m in mechanisms_of(specification) for name in m.unseen)]
     for name, parameter in module.named_parameters():
         if any(f".{name}".endswith(f".{other}") for other in unseen):
@@ -92,8 +92,8 @@ def a_sentence_is_the_same_in_a_batch(specification: str) -> None:
 
 
 def unequal_in_batch(difference: float, left: bool) -> BrokenPromise:
-    """Return the error about a sentence that another batch changes."""
-    look = "it may read padding or other sentences: ctx.real has True for real pieces"
+    """Return the error about a sentence whose output depends on its batch."""
+    look = "it may read padding or other sentences: ctx.real is True except for padding"
     if left:
         look = "it may count columns: take positions from ctx.positions or ctx.distances"
     return BrokenPromise(
@@ -112,13 +112,13 @@ def padding_gets_no_weight(specification: str) -> None:
         raise BrokenPromise(
             "a weight of 0 for each padding key",
             f"{float(on_padding.abs().max()):.2g}",
-            "it may spread weights over keys after the softmax",
+            "it may distribute weights over other keys after the softmax",
             ON_WEIGHTS,
         )
 
 
 def empty_rows_stay_finite(specification: str) -> None:
-    """Check that a sentence that is all padding has weights of zero and finite gradients."""
+    """Check that a sentence of padding only has zero weights and finite gradients."""
     trees = [random_tree(4, 1), ([], [])]
     ctx = context(trees)
     module = attention(specification)
@@ -126,15 +126,15 @@ def empty_rows_stay_finite(specification: str) -> None:
     torch.nn.init.zeros_(module.out_proj.bias)
     x = inputs(trees, ctx).requires_grad_()
     out, weights = module.with_weights(x, ctx)
-    look = "divide by nothing that may be 0, and take no maximum over an empty sentence"
+    look = "avoid divisions by zero, and maxima over an empty sentence"
     if (weights[1] != 0).any():
         raise BrokenPromise(
-            "weights of 0 where nothing may be attended to",
+            "weights of 0 for a sentence of padding only",
             f"{float(weights[1].abs().max()):.2g}",
             look,
             ON_WEIGHTS,
         )
-    # A replacement may let the input through.
+    # A replacement of the output may have a residual connection.
     if not has_replacement(module) and (out[:, 1] != 0).any():
         raise BrokenPromise(
             "an output of 0 for a sentence of padding only",
@@ -145,7 +145,7 @@ def empty_rows_stay_finite(specification: str) -> None:
     expect_same(
         module.output(x, ctx),
         out,
-        "the same output with and without weights, beside an empty sentence",
+        "the same output with and without weights, in a batch with an empty sentence",
         look,
     )
     out.square().sum().backward()
@@ -153,12 +153,12 @@ def empty_rows_stay_finite(specification: str) -> None:
     for name, gradient in gradients.items():
         if gradient is not None and not torch.isfinite(gradient).all():
             raise BrokenPromise(
-                f"a finite gradient of {name} beside an empty sentence", "nan or infinity", look
+                f"a finite gradient of {name} with an empty sentence", "nan or infinity", look
             )
 
 
 def rows_of_padding_stay_finite(specification: str) -> None:
-    """Check that large scores in half precision leave the rows of padding finite."""
+    """Check that rows of padding stay finite with large scores in half precision."""
     ctx = context(TREES, length=14)
     for dtype in (torch.bfloat16, torch.float32):
         module = attention(specification).to(dtype)
@@ -169,13 +169,13 @@ def rows_of_padding_stay_finite(specification: str) -> None:
             raise BrokenPromise(
                 f"finite numbers with large scores in {dtype}",
                 "nan or infinity",
-                "take exponents in float32: at_least_float32(x)",
+                "compute exponents in float32: at_least_float32(x)",
             )
 
 
 @for_some_values
 def trees_are_read_if_needed(specification: str) -> None:
-    """Check that it reads trees if it says needs_tree = True, and works without them if not."""
+    """Check that it reads trees if needs_tree = True, and works without them otherwise."""
     needed = any(m.needs_tree for m in mechanisms_of(specification))
     ctx = context(TREES)
     module = attention(specification)
@@ -186,14 +186,14 @@ def trees_are_read_if_needed(specification: str) -> None:
     x = inputs(TREES, ctx)
     if largest_difference(module.output(x, ctx), module.output(x, other)) < 1e-9:
         raise BrokenPromise(
-            "another output for other trees",
-            "the same, though needs_tree = True",
-            "read ctx.tree, or leave needs_tree out",
+            "a different output for different trees",
+            "the same, although needs_tree = True",
+            "read ctx.tree, or remove needs_tree",
         )
 
 
 def works_without_trees(module: Attention, ctx: AttentionContext) -> None:
-    """Raise a BrokenPromise if a layer reads a tree that it is not given."""
+    """Raise a BrokenPromise if a layer fails without trees."""
     without = AttentionContext(ctx.length, ctx.device, ctx.real, brackets=ctx.brackets)
     try:
         module.output(inputs(TREES, ctx), without)
@@ -201,5 +201,5 @@ def works_without_trees(module: Attention, ctx: AttentionContext) -> None:
         raise BrokenPromise(
             "that it works without trees",
             f"{type(error).__name__}: {error}",
-            "if it reads ctx.tree, write needs_tree = True",
+            "if it reads ctx.tree, set needs_tree = True",
         ) from error

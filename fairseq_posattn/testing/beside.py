@@ -1,4 +1,4 @@
-"""This check sees that a mechanism works beside others in one layer."""
+"""Checks of a mechanism in combination with others in one layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairseq_posattn.testing.layer import SHAPE, attention, mechanisms_of
 from fairseq_posattn.testing.outcomes import BrokenPromise, NotApplicable, expect_same
 from fairseq_posattn.testing.paths import the_fused_way_is_the_explicit_way
 
-OTHERS = (  # together they take part in every stage
+OTHERS = (  # together they cover all stages
     "tree_relative(max=2) + temperature",
     "window(size=3, across=3) + gaussian",
     "local_hard(reach=3) + parent_scaled",
@@ -31,7 +31,7 @@ CHECKS = (
 
 
 def it_works_beside_others(specification: str) -> None:
-    """Check that beside other mechanisms in its layer it keeps the contract, or it refuses them."""
+    """Check that it fulfils the contract together with other mechanisms, or refuses them."""
     if "@" in specification:
         raise NotApplicable("this is checked for mechanisms that act in all layers")
     names = {mechanism.name for mechanism in mechanisms_of(specification)}
@@ -43,7 +43,7 @@ def it_works_beside_others(specification: str) -> None:
 
 
 def check_beside(others: str, check: Callable[[str], None], together: str) -> None:
-    """Run a check, whose error then names the mechanisms that stand beside."""
+    """Run a check, and add the other mechanisms to its error."""
     try:
         check(together)
     except BrokenPromise as broken:
@@ -52,7 +52,7 @@ def check_beside(others: str, check: Callable[[str], None], together: str) -> No
 
 
 def is_allowed(specification: str) -> bool:
-    """Tell whether the mechanisms of a specification do not refuse each other."""
+    """Return whether the mechanisms of a specification accept each other."""
     try:
         AttentionSpecification(specification).check(1, SHAPE)
     except SpecificationError:
@@ -61,31 +61,31 @@ def is_allowed(specification: str) -> bool:
 
 
 WINDOW = "window(size=5)"
-# The first is long enough for bands; the others end within a block, and before the first one ends.
+# The first one is long enough for bands; the others end within a block, or within the first one.
 LONG_TREES = [random_tree(170, 5), random_tree(90, 6), random_tree(1, 7), random_tree(0, 8)]
 
 
 def bands_are_the_whole(specification: str) -> None:
-    """Check that beside a window the output in bands is that of the whole square of scores."""
+    """Check that together with a window, banded attention has the same output as full scores."""
     mechanisms = mechanisms_of(specification)
     if not any(m.banded and issubclass(m, ON_SCORES) for m in mechanisms):
         raise NotApplicable("it does not act on scores in bands (banded = False)")
     if all(m.name != "window" for m in mechanisms):
         specification = f"{WINDOW} + {specification}"
         if not is_allowed(specification):
-            raise NotApplicable("it cannot stand beside a window")
+            raise NotApplicable("it cannot be combined with a window")
     module = attention(specification)
     for left in (False, True):
         ctx = context(LONG_TREES, left=left)
         if common_reach(ctx, of_stage(list(module.mechanisms.values()), ON_SCORES)) is None:
-            raise NotApplicable("beside it, or with its options, no window is computed in bands")
+            raise NotApplicable("its combination with a window is not computed in bands")
         x, real = inputs(LONG_TREES, ctx, left), real_pieces(ctx).T
         expected, _ = module.with_weights(x, ctx)
         out = module.output(x, ctx)
         expect_same(
             out[real],
             expected[real],
-            "the same output in bands and from the whole square of scores",
-            "banded = True promises that it reads pairs of query and key only: ctx.distances, "
-            "ctx.tree.distances",
+            "the same output in bands and from full scores",
+            "banded = True promises that it depends only on pairs of query and key, such as "
+            "ctx.distances or ctx.tree.distances",
         )

@@ -1,4 +1,4 @@
-"""The contract is a list of checks, which `check` runs over a mechanism."""
+"""The contract: the list of checks that `check` runs for a mechanism."""
 
 from __future__ import annotations
 
@@ -39,10 +39,13 @@ CONTRACT: tuple[Check, ...] = (
 
 
 def check(mechanism: type[Mechanism] | str) -> None:
-    """Raise a ContractError that lists every promise which a mechanism breaks.
+    """Raise a ContractError that lists the promises that a mechanism breaks.
+
+        check(Mine)
+        check("mine(size=3)")
 
     mechanism: a class, registered or not, which is checked with each of its `examples`; or a
-    specification, as --encoder-attention takes it, such as "mine(size=3)".
+    specification in the format of --encoder-attention.
     """
     with specifications_of(mechanism) as specifications:
         faults = [
@@ -56,7 +59,7 @@ def check(mechanism: type[Mechanism] | str) -> None:
 
 
 def outcomes(specification: str) -> Iterator[Outcome]:
-    """Yield the outcome of each check; if the first cannot run the layer, there are no others."""
+    """Yield the outcome of each check; stop after the first one if the layer cannot be run."""
     for number, check in enumerate(CONTRACT):
         outcome = outcome_of(check, specification)
         yield outcome
@@ -69,9 +72,9 @@ check_mechanism = check  # its name in 0.2.0
 
 @contextmanager
 def specifications_of(mechanism: type[Mechanism] | str) -> Iterator[list[str]]:
-    """Return the specifications to check; a class is registered for as long as this lasts."""
+    """Yield the specifications to check; a class is registered temporarily."""
     if isinstance(mechanism, str):
-        AttentionSpecification(mechanism)  # an error in the specification is none of the contract
+        AttentionSpecification(mechanism)  # raises SpecificationError instead of ContractError
         yield [mechanism]
         return
     known = dict(MECHANISMS)
@@ -84,5 +87,5 @@ def specifications_of(mechanism: type[Mechanism] | str) -> Iterator[list[str]]:
 
 
 def examples_of(mechanism: type[Mechanism]) -> list[str]:
-    """Return the specifications under which a mechanism is checked."""
+    """Return the specifications with which a mechanism is checked."""
     return [written(mechanism.name, options) for options in mechanism.examples]

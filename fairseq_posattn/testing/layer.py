@@ -1,4 +1,4 @@
-"""The checks work on a small layer of self-attention with random parameters."""
+"""The small self-attention layer with random parameters that the checks use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHAPE = AttentionShape(HEADS, WIDTH // HEADS, max_positions=16, brackets=True, *
 
 
 class Attention(MultiheadSelfAttention):
-    """This is self-attention together with what stands before it in its layer."""
+    """Self-attention including the mechanisms that act before it."""
 
     def forward(
         self,
@@ -43,7 +43,7 @@ class Attention(MultiheadSelfAttention):
         need_weights: bool = False,
         observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return output and weights as the base class does, of the input after `before`."""
+        """Apply `before`, and return output and weights like the base class."""
         return super().forward(self.before(x, ctx, observe), ctx, need_weights, observe)
 
     def with_weights(self, x: Tensor, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
@@ -51,14 +51,13 @@ class Attention(MultiheadSelfAttention):
         return out, weights
 
     def output(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the output without asking for weights, which may take the fused kernel."""
+        """Return the output without weights, for which the fused kernel may be used."""
         out: Tensor = self(x, ctx)[0]
         return out
 
 
 def attention(specification: str, seed: int = 0, cross: bool = False) -> Attention:
-    """Return a layer in double precision whose mechanisms have random parameters, or, if RANDOM
-    says so, their initial ones."""
+    """Return a layer in double precision, with random parameters of its mechanisms if RANDOM."""
     module = fresh(specification, seed, cross)
     for parameter in module.mechanisms.parameters() if RANDOM.get() else ():
         torch.nn.init.normal_(parameter, std=STD)
@@ -66,22 +65,19 @@ def attention(specification: str, seed: int = 0, cross: bool = False) -> Attenti
 
 
 def fresh(specification: str, seed: int = 0, cross: bool = False) -> Attention:
-    """Return a layer whose mechanisms have the parameters that they start with.
-
-    cross: whether the specification is one of cross-attention.
-    """
+    """Return a layer with initial parameters; cross: whether it is cross-attention."""
     torch.manual_seed(seed)
     kind = CrossSpecification if cross else AttentionSpecification
     return Attention(WIDTH, HEADS, kind(specification).build(0, SHAPE))
 
 
 def written(name: str, options: str) -> str:
-    """Return the specification of a mechanism with options: 'mine(size=3)'."""
+    """Format a mechanism with options: 'mine(size=3)'."""
     return f"{name}({options})" if options else name
 
 
 def beside_plain(specification: str) -> tuple[Attention, Attention]:
-    """Return plain attention, and a layer with the mechanisms and the same projections."""
+    """Return plain attention, and a layer with mechanisms that has the same projections."""
     plain, other = attention(""), attention(specification)
     other.load_state_dict(plain.state_dict(), strict=False)
     return plain, other
@@ -97,7 +93,7 @@ def has_replacement(module: Attention) -> bool:
 
 @contextmanager
 def kernel_calls() -> Iterator[list[dict[str, Any]]]:
-    """Collect the named arguments of each call of torch's fused kernel."""
+    """Yield a list that collects the keyword arguments of each call of torch's fused kernel."""
     calls: list[dict[str, Any]] = []
     kernel = F.scaled_dot_product_attention
 

@@ -1,4 +1,4 @@
-"""Each check has an outcome: what was expected and found, and where a fault in a class may lie."""
+"""Outcomes of checks: what was expected and found, and where the mistake may be."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from fairseq_posattn.core.attention import Mechanism
 from fairseq_posattn.testing.layer import RANDOM, STD, fresh, mechanisms_of
 
-METHODS = (  # those that the pipeline calls
+METHODS = (  # called by the pipeline
     *("before", "transform", "expand", "bias", "change_scores", "allowed", "change_weights"),
     *("value_term", "replace", "fast_path"),
 )
@@ -22,11 +22,14 @@ MAKING = ("make_parameters", "__init__")
 
 
 class ContractError(AssertionError):
-    """A mechanism breaks the contract; the message lists all promises that it breaks."""
+    """A mechanism violates the contract; the message lists all broken promises."""
 
 
 class BrokenPromise(ContractError):
-    """A check has found that a mechanism breaks a promise of the contract."""
+    """A mechanism breaks one promise of the contract.
+
+    look: advice on the mistake. methods: those that may contain it.
+    """
 
     def __init__(
         self, expected: str, found: str, look: str = "", methods: tuple[str, ...] = METHODS
@@ -36,18 +39,18 @@ class BrokenPromise(ContractError):
 
 
 class NotApplicable(Exception):
-    """A check has nothing to check in this mechanism; the message says why."""
+    """A check does not apply to a mechanism; the message states the reason."""
 
 
 def largest_difference(one: Tensor, other: Tensor) -> float:
-    """Return the largest absolute difference, which is nan where a number is nan."""
+    """Return the largest absolute difference; infinity if the shapes differ."""
     if one.shape != other.shape or one.numel() == 0:
         return 0.0 if one.shape == other.shape else float("inf")
     return float((one.detach().double() - other.detach().double()).abs().max())
 
 
 def is_close(one: Tensor, other: Tensor) -> bool:
-    """Tell whether two tensors are equal up to rounding in their precision."""
+    """Return whether two tensors are equal up to rounding errors of their precision."""
     try:
         torch.testing.assert_close(one, other)
     except AssertionError:
@@ -58,7 +61,7 @@ def is_close(one: Tensor, other: Tensor) -> bool:
 def expect_same(
     found: Tensor, expected: Tensor, promise: str, look: str, methods: tuple[str, ...] = METHODS
 ) -> None:
-    """Refuse an output that differs from what it should be by more than rounding."""
+    """Raise a BrokenPromise if two outputs differ by more than rounding errors."""
     if not is_close(found, expected):
         difference = f"a difference of {largest_difference(found, expected):.2g}"
         raise BrokenPromise(promise, difference, look, methods)
@@ -69,18 +72,18 @@ def shape_of(x: Tensor) -> str:
 
 
 Check = Callable[[str], None]
-SOME_VALUES: set[Check] = set()  # checks that hold for a mechanism if they do with some parameters
+SOME_VALUES: set[Check] = set()  # checks that must pass with initial or random parameters only
 
 
 def for_some_values(check: Check) -> Check:
-    """Let a check run with the initial parameters first, and pass if it passes with those."""
+    """Decorator of checks that pass if they pass with initial or with random parameters."""
     SOME_VALUES.add(check)
     return check
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A check finds a fault, a reason why it does not apply, or neither of them."""
+    """The result of a check: a fault, a reason why it does not apply, or neither."""
 
     check: Check
     fault: str | None = None
@@ -88,14 +91,14 @@ class Outcome:
 
     @property
     def promise(self) -> str:
-        """Return what the check promises, in words."""
+        """Return the promise that is checked, from the docstring of the check."""
         said = (inspect.getdoc(self.check) or self.check.__name__).splitlines()[0]
         promise = said.removeprefix("Check that ").rstrip(".")
         return promise[0].upper() + promise[1:]
 
 
 def outcome_of(check: Check, specification: str) -> Outcome:
-    """Return the outcome of a check; a fault says with which parameters it was found."""
+    """Run a check; a fault mentions whether parameters were initial or random."""
     some = check in SOME_VALUES
     first = outcome_with(check, specification, random=not some)
     if first.fault is None or not has_parameters(specification):
@@ -109,24 +112,24 @@ def outcome_of(check: Check, specification: str) -> Outcome:
 
 
 def has_parameters(specification: str) -> bool:
-    """Tell whether mechanisms that can be built have parameters."""
+    """Return whether the mechanisms have parameters; False if they cannot be built."""
     try:
         return any(True for _ in fresh(specification).mechanisms.parameters())
-    except Exception:  # whatever the mechanism's own code raises
+    except Exception:  # raised by the mechanism's own code
         return False
 
 
 def outcome_with(check: Check, specification: str, random: bool) -> Outcome:
-    """Return the outcome of a check with random or with initial parameters."""
+    """Run a check with random or with initial parameters."""
     token = RANDOM.set(random)
     try:
-        with torch.random.fork_rng(devices=()):  # the seeds of the checks are nobody else's
+        with torch.random.fork_rng(devices=()):  # keeps the caller's random state
             check(specification)
     except NotApplicable as reason:
         return Outcome(check, not_applicable=one_line(reason))
     except BrokenPromise as broken:
         return Outcome(check, fault=described(broken, mechanisms_of(specification)))
-    except Exception as error:  # whatever the mechanism's own code raises
+    except Exception as error:  # raised by the mechanism's own code
         return Outcome(check, fault=unexpected(error, mechanisms_of(specification)))
     finally:
         RANDOM.reset(token)
@@ -134,14 +137,14 @@ def outcome_with(check: Check, specification: str, random: bool) -> Outcome:
 
 
 def described(broken: BrokenPromise, mechanisms: list[type[Mechanism]]) -> str:
-    """Return the message of a broken promise with the methods in which to look."""
+    """Return the message of a broken promise with the methods to inspect."""
     look = f"; look at {', '.join(places_of(mechanisms, broken.methods))}"
     advice = f": {broken.look}" if broken.look else ""
     return one_line(f"expected {broken.expected}, found {broken.found}{look}{advice}")
 
 
 def unexpected(error: Exception, mechanisms: list[type[Mechanism]]) -> str:
-    """Return the message about an error that the mechanism's code raised."""
+    """Return the message about an error in the mechanism's code."""
     files = {inspect.getsourcefile(mechanism) for mechanism in mechanisms}
     frames = traceback.extract_tb(error.__traceback__)
     own = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if f.filename in files]
@@ -151,7 +154,7 @@ def unexpected(error: Exception, mechanisms: list[type[Mechanism]]) -> str:
 
 
 def places_of(mechanisms: list[type[Mechanism]], methods: Iterable[str]) -> list[str]:
-    """Return the methods that the mechanisms define themselves: 'Mine.bias (mine.py:12)'; or else
+    """Return those of the methods that the mechanisms override, 'Mine.bias (mine.py:12)', or else
     their classes."""
     found = []
     for mechanism in mechanisms:
@@ -163,7 +166,7 @@ def places_of(mechanisms: list[type[Mechanism]], methods: Iterable[str]) -> list
 
 
 def line_of(code: object) -> str:
-    """Return ' (file.py:12)' for a class or method, or nothing where that is unknown."""
+    """Return ' (file.py:12)' for a class or method, or "" if unknown."""
     try:
         code = inspect.unwrap(code)  # type: ignore[arg-type]
         file, (_, line) = inspect.getsourcefile(code), inspect.getsourcelines(code)  # type: ignore[arg-type]

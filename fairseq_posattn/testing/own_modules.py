@@ -1,4 +1,4 @@
-"""Mechanisms of one's own are found by importing a file, a folder or a module."""
+"""Import a file, a folder or a module with the user's own mechanisms."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Loaded = TypeVar("Loaded")
 
 
 def registered_by(module: str) -> list[type[Mechanism]]:
-    """Import a .py file, a folder with __init__.py or a module, and return what it registers.
+    """Import a .py file, a folder with __init__.py or a module; return the mechanisms it registers.
 
-    Raise an InputError if it cannot be imported or registers no mechanism.
+    Raise an InputError if it cannot be imported or registers none.
     """
     before = set(MECHANISMS)
     found_in = imported_from(module)
@@ -38,28 +38,28 @@ def imported_from(module: str) -> ModuleType:
 
 
 def module_of(module: str) -> ModuleType:
-    """Return the module of a .py file, of a folder with __init__.py, or of this name."""
+    """Import a .py file, a folder with __init__.py, or a module by name."""
     path = Path(module)
     if path.is_dir():
         if not (path / "__init__.py").is_file():
-            raise InputError(f"{module}: has no __init__.py; give a .py file, or add that file")
+            raise InputError(f"{module}: the folder has no __init__.py; add it, or name a .py file")
         return imported(module, lambda: from_file(path.resolve().name, path / "__init__.py"))
     if path.is_file():
         if path.suffix != ".py":
-            raise InputError(f"{module}: is no Python file; give a file whose name ends in .py")
+            raise InputError(f"{module}: this is not a Python file; name a file that ends in .py")
         return imported(module, lambda: from_file(path.stem, path))
     if path.suffix == ".py" or path.name != module:
-        raise InputError(f"{module}: no such file or folder")
+        raise InputError(f"{module}: no such file or folder; check the path")
     if not imported(module, lambda: is_module(module)):
         raise InputError(
-            f"{module}: there is no such file or folder here, and no module of that name; give a "
-            ".py file, a folder with __init__.py, or the name of a module"
+            f"{module}: there is no file, folder or module of this name; name a .py file, a folder "
+            "with __init__.py, or a module"
         )
     return imported(module, lambda: importlib.import_module(module))
 
 
 def is_module(name: str) -> bool:
-    """Tell whether Python finds a module, also in the current folder; this imports its package."""
+    """Return whether a module exists, also in the current folder; imports its parent package."""
     if not all(part.isidentifier() for part in name.split(".")):
         return False
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
@@ -67,13 +67,13 @@ def is_module(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
-        if f"{name}.".startswith(f"{error.name}."):  # not one that the package itself imports
+        if f"{name}.".startswith(f"{error.name}."):  # not a module that the package imports
             return False
         raise
 
 
 def from_file(name: str, path: Path) -> ModuleType:
-    """Import a file, which may import others of its folder, under a name that is free."""
+    """Import a file, which may import others from its folder, under an unused module name."""
     path = path.resolve()
     folder = path.parent.parent if path.name == "__init__.py" else path.parent
     if str(folder) not in sys.path:
@@ -81,26 +81,26 @@ def from_file(name: str, path: Path) -> ModuleType:
     if name in sys.modules:
         name = f"{name}_to_check"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None  # for a .py file there is always one
+    assert spec is not None and spec.loader is not None  # always true for .py files
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up while it is being imported
+    sys.modules[name] = module  # dataclasses look up their module during the import
     spec.loader.exec_module(module)
     return module
 
 
 def imported(module: str, load: Callable[[], Loaded]) -> Loaded:
-    """Return what `load` returns, which imports; whatever goes wrong becomes one line."""
+    """Call `load`, which imports a module, and turn its errors into one-line InputErrors."""
     try:
         return load()
-    except InputError:  # such as that of a class that cannot be registered
+    except InputError:  # for example from the registration of a class
         raise
     except SystemExit:
         raise InputError(
-            f"{module}: ends the program when it is imported; import it to see"
+            f"{module}: the module calls sys.exit when it is imported; remove this call"
         ) from None
     except Exception as error:
         raise InputError(
-            f"{place_of(error, module)}: cannot be imported: {named(error)}"
+            f"{place_of(error, module)}: the import failed with {named(error)}; correct the code"
         ) from error
 
 
@@ -109,7 +109,7 @@ def named(error: Exception) -> str:
 
 
 def place_of(error: Exception, module: str) -> str:
-    """Return file and line of an error in the imported code: 'mine.py:3'."""
+    """Return file and line of an error in the imported code, 'mine.py:3'."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -120,10 +120,10 @@ def place_of(error: Exception, module: str) -> str:
 
 def reason_for_none(module: ModuleType) -> str:
     classes = [c.__name__ for c in vars(module).values() if is_own_mechanism(c, module)]
-    advice = "write @register (from fairseq_posattn.attention) above"
+    advice = "add the decorator @register (from fairseq_posattn.attention) to"
     if classes:
         return f"{', '.join(classes)} is not registered; {advice} the class"
-    return f"registers no mechanism; {advice} each class that is one"
+    return f"the module registers no mechanism; {advice} its mechanisms"
 
 
 def is_own_mechanism(thing: Any, module: ModuleType) -> bool:
@@ -136,9 +136,9 @@ def is_own_mechanism(thing: Any, module: ModuleType) -> bool:
 
 @contextmanager
 def plugin_if_possible() -> Iterator[None]:
-    """Let `from fairseq_posattn import plugin` do nothing where fairseq is not installed.
+    """Make `from fairseq_posattn import plugin` a no-op if fairseq is not installed.
 
-    A folder for --user-dir imports the plug-in, but the checks of its mechanisms need no fairseq.
+    Folders for --user-dir import the plug-in, but checking their mechanisms needs no fairseq.
     """
     if PLUGIN in sys.modules or importlib.util.find_spec("fairseq") is not None:
         yield

@@ -1,4 +1,4 @@
-"""These checks see that kernel, single steps, precisions and a decoder's steps agree."""
+"""Checks that fused kernel, explicit computation, precisions and incremental decoding agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairseq_posattn.testing.outcomes import (
 
 
 def the_fused_way_is_the_explicit_way(specification: str) -> None:
-    """Check that the output is the same with weights (single steps) and without (fused kernel)."""
+    """Check that the output is the same with weights (explicit) and without (fused kernel)."""
     ctx = context(TREES)
     module = attention(specification)
     x, real = inputs(TREES, ctx), real_pieces(ctx).T
@@ -38,29 +38,29 @@ def the_fused_way_is_the_explicit_way(specification: str) -> None:
         fused[real],
         explicit[real],
         "the same output with and without weights",
-        "the fused kernel and the single steps disagree; a mask that hides a piece from itself "
-        "needs keeps_self = False, and a fast_path must compute the same",
+        "fused kernel and explicit computation disagree; a mask that hides a piece from itself "
+        "needs keeps_self = False, and fast_path must return the same output",
         ("fast_path", *METHODS),
     )
 
 
 def the_fused_kernel_serves_it(specification: str) -> None:
-    """Check that Torch's fused kernel serves it, unless its class says fused = False."""
+    """Check that torch's fused kernel is used, unless its class has fused = False."""
     module = attention(specification)
     mechanisms = list(module.mechanisms.values())
     if not all(m.fused for m in mechanisms):
-        raise NotApplicable("it needs scores or weights in single steps (fused = False)")
+        raise NotApplicable("it needs the scores or weights (fused = False)")
     if not all(mask.keeps_self for mask in of_stage(mechanisms, ScoreMask)):
         raise NotApplicable("its mask may hide a piece from itself (keeps_self = False)")
     ctx = context(TREES)
     with kernel_calls() as calls:
         module.output(inputs(TREES, ctx), ctx)
     if not calls and not of_stage(mechanisms, FastPath):
-        raise BrokenPromise("a call of torch's fused kernel", "none", "fused = False says so")
+        raise BrokenPromise("a call of torch's fused kernel", "none", "set fused = False")
 
 
 class DropsEverything(nn.Module):
-    """This dropout leaves nothing, so that its place can be seen."""
+    """Dropout that sets everything to zero, to detect where it is applied."""
 
     p = 0.25
     apply_during_inference = False
@@ -70,7 +70,7 @@ class DropsEverything(nn.Module):
 
 
 def dropout_acts_once(specification: str) -> None:
-    """Check that dropout acts once, on the weights of the values, not on the returned ones."""
+    """Check that dropout is applied once, to the weights for the values, not the returned ones."""
     ctx = context(TREES)
     module = attention(specification).train()
     x = inputs(TREES, ctx)
@@ -80,13 +80,13 @@ def dropout_acts_once(specification: str) -> None:
     if not torch.equal(weights, same):
         raise BrokenPromise("weights from before the dropout", "others")
     if has_replacement(module):
-        return  # its own attention may have no dropout, and it may let the input through
+        return  # it may have a residual connection, or attention without dropout
     assert isinstance(module.out_proj, nn.Linear)
     if not is_close(out, module.out_proj.bias.expand_as(out)):
         raise BrokenPromise(
-            "nothing but the bias of the output when all is dropped",
+            "only the bias of the output projection when all weights are dropped",
             "more",
-            "make a value term from the weights that it is given",
+            "compute the value term from the given weights",
             ("value_term",),
         )
     with kernel_calls() as calls:
@@ -94,7 +94,7 @@ def dropout_acts_once(specification: str) -> None:
         module.eval().output(x, ctx)
     rates = [call.get("dropout_p", 0.0) for call in calls]
     if rates not in ([], [0.25, 0.0]):
-        raise BrokenPromise("the rate of the dropout in training, and 0 in evaluation", str(rates))
+        raise BrokenPromise("the dropout rate in training, and 0 in evaluation", str(rates))
 
 
 def autocast_is_close(specification: str) -> None:
@@ -110,7 +110,7 @@ def autocast_is_close(specification: str) -> None:
         raise BrokenPromise(
             "finite gradients under autocast",
             "nan or infinity",
-            "take exponents in float32: at_least_float32(x)",
+            "compute exponents in float32: at_least_float32(x)",
         )
     expect_near(out, expected, real_pieces(ctx).T, "autocast")
 
@@ -130,19 +130,19 @@ def half_precision_is_close(
 
 
 def expect_near(out: Tensor, expected: Tensor, real: Tensor, where: str) -> None:
-    """Refuse real pieces that differ by more than eight bits of a fraction can explain."""
+    """Raise a BrokenPromise if outputs differ by more than the precision of bfloat16 explains."""
     near = 0.05 * max(1.0, float(expected[real].detach().abs().max()))
     if not torch.allclose(out.float()[real], expected[real], rtol=0.05, atol=near):
         difference = largest_difference(out.float()[real], expected[real])
         raise BrokenPromise(
-            f"nearly the output of float32 in {where}",
+            f"approximately the output of float32 in {where}",
             f"a difference of {difference:.2g}",
             "compute positions and exponents in float32: at_least_float32(x)",
         )
 
 
 def steps_are_the_whole(specification: str) -> None:
-    """Check that a decoder's steps give what one pass over the whole sentence gives."""
+    """Check that incremental decoding gives the same output as one pass over the sentence."""
     require_decoder(specification)
     module = attention(specification)
     look = "causal_safe = True promises that nothing depends on later pieces, nor on their number"
@@ -171,15 +171,15 @@ def steps_are_the_whole(specification: str) -> None:
 
 
 def require_decoder(specification: str) -> None:
-    """Raise NotApplicable unless all mechanisms may stand in a decoder."""
+    """Raise NotApplicable unless all mechanisms can be used in a decoder."""
     for mechanism in mechanisms_of(specification):
         if not mechanism.causal_safe:
             raise NotApplicable(f"{mechanism.name} is for encoders only (causal_safe = False)")
         if issubclass(mechanism, (PreAttention, PostAttention)):
-            raise NotApplicable("--decoder-attention takes nothing before or after the attention")
+            raise NotApplicable("it acts before or after the attention, as only encoders allow")
         if mechanism.needs_tree:
             raise BrokenPromise(
-                "needs_tree = False beside causal_safe = True",
+                "needs_tree = False with causal_safe = True",
                 "needs_tree = True",
-                "a target sentence has no tree, so leave causal_safe out",
+                "a target sentence has no tree, so remove causal_safe",
             )

@@ -1,4 +1,4 @@
-"""These checks see that what a mechanism says about itself is true."""
+"""Checks of the class attributes of a mechanism, its options, heads and parameters."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ SOME_HEADS, OTHER_HEADS = "1|3", "0|2"
 
 
 def it_can_be_built(specification: str) -> None:
-    """Check that it can be built and runs, and is the same with all its options written out."""
+    """Check that it can be built and run, and is the same with all its options written out."""
     AttentionSpecification(specification).check(1, SHAPE)
     ctx = context(TREES)
     attention(specification).output(inputs(TREES, ctx), ctx)
     whole = str(AttentionSpecification(specification))
     if str(AttentionSpecification(whole)) != whole:
         raise BrokenPromise(
-            f"'{whole}' as it was written",
+            f"'{whole}' after writing and reading it",
             f"'{AttentionSpecification(whole)}'",
-            "look at the types and defaults of its Options",
+            "check the types and defaults of its Options",
         )
 
 
@@ -61,24 +61,24 @@ def it_changes_the_output(specification: str) -> None:
             raise BrokenPromise(
                 f"another output than plain attention in {'training' if mode else 'evaluation'}",
                 "the same",
-                "if its default options do nothing in sentences of ten pieces, list "
-                "others in `examples`",
+                "if its default options have no effect on sentences of ten pieces, list others in "
+                "`examples`",
             )
 
 
 def with_heads(specification: str, heads: str) -> str:
-    """Return a specification of one mechanism limited to some heads."""
+    """Restrict the specification of one mechanism to some heads."""
     match = re.fullmatch(r"(\w+)(?:\((.*)\))?", specification)
-    assert match is not None  # callers give one term without layers
+    assert match is not None  # callers pass one term without layers
     options = f"{match[2]}, " if match[2] else ""
     return f"{match[1]}({options}heads={heads})"
 
 
 def only_its_heads_change(specification: str) -> None:
-    """Check that with heads=... it changes those heads and no others."""
+    """Check that with heads=... it changes only these heads."""
     mechanism = single(specification)
     if not mechanism.accepts_heads:
-        raise NotApplicable("it cannot be limited to some heads (accepts_heads = False)")
+        raise NotApplicable("it cannot be restricted to some heads (accepts_heads = False)")
     ctx = context(TREES)
     plain, some = beside_plain(with_heads(specification, SOME_HEADS))
     for module in (plain, some):
@@ -91,7 +91,7 @@ def only_its_heads_change(specification: str) -> None:
         raise BrokenPromise(
             "the same output with and without weights on some heads",
             "another one",
-            "return tensors of the heads in self.heads",
+            "return tensors for the heads in self.heads",
         )
     expected, expected_weights = plain.with_weights(x, ctx)
     of_weights = (weights - expected_weights).abs().amax((0, 2, 3))
@@ -104,7 +104,7 @@ def only_its_heads_change(specification: str) -> None:
 
 
 def layers_do_not_mix_their_options(specification: str) -> None:
-    """Check that layers with other options or heads do not share results in ctx.cached."""
+    """Check that layers with different options or heads do not share results of ctx.cached."""
     mechanism = single(specification)
     others = [written(mechanism.name, options) for options in mechanism.examples]
     if mechanism.accepts_heads:
@@ -119,15 +119,15 @@ def layers_do_not_mix_their_options(specification: str) -> None:
                 raise BrokenPromise(
                     f"the same output of {second} after {first} in another layer",
                     "another one",
-                    "name every option, and self.heads, in the key of ctx.cached",
+                    "include every option and self.heads in the key of ctx.cached",
                 )
 
 
 def neutral_settings_are_plain_attention(specification: str) -> None:
-    """Check that with its neutral options and set_neutral() it is plain attention."""
+    """Check that with its neutral options and set_neutral() it equals plain attention."""
     mechanism = single(specification)
     if mechanism.neutral is None:
-        raise NotApplicable("its class names no neutral options (neutral = None)")
+        raise NotApplicable("its class has no neutral options (neutral = None)")
     name = mechanism.name
     plain, neutral = beside_plain(written(name, mechanism.neutral))
     own = neutral.mechanisms[name]
@@ -145,7 +145,7 @@ def neutral_settings_are_plain_attention(specification: str) -> None:
 
 
 def a_checkpoint_keeps_it(specification: str) -> None:
-    """Check that a fresh layer that loads the parameters of another one computes the same."""
+    """Check that a new layer that loads the parameters of another one has the same output."""
     ctx = context(TREES)
     x = inputs(TREES, ctx)
     one, other = (
@@ -158,21 +158,21 @@ def a_checkpoint_keeps_it(specification: str) -> None:
         raise BrokenPromise(
             "the same output after loading a checkpoint",
             "another one",
-            "keep what is random in a nn.Parameter or a buffer",
+            "keep random values in an nn.Parameter or a buffer",
             MAKING,
         )
 
 
 def single(specification: str) -> type[Mechanism]:
-    """Return the only mechanism of a specification, or raise NotApplicable."""
+    """Return the only mechanism of a specification; raise NotApplicable if there are others."""
     terms = parse(specification)
     if len(terms) != 1 or terms[0].layers is not None or "heads" in terms[0].options:
-        raise NotApplicable("it is checked for one mechanism at a time, in all layers and heads")
+        raise NotApplicable("this is checked for single mechanisms in all layers and heads")
     return mechanisms_of(specification)[0]
 
 
 def diagnostics_are_numbers_of_its_heads(specification: str) -> None:
-    """Check that its diagnostics are finite, one for each head that it acts on or for the layer."""
+    """Check that its diagnostics are finite, with one value per head or one for the layer."""
     ctx = context(TREES)
     module = attention(specification)
     watch(module)
@@ -181,9 +181,9 @@ def diagnostics_are_numbers_of_its_heads(specification: str) -> None:
         for name, numbers in mechanism.diagnostics().items():
             if numbers.shape not in ((mechanism.head_count,), ()):
                 raise BrokenPromise(
-                    f"diagnostics of the shape ({mechanism.head_count},), or single numbers",
-                    f"'{name}' of the shape {tuple(numbers.shape)}",
-                    "take the mean over all other axes",
+                    f"diagnostics of shape ({mechanism.head_count},), or scalars",
+                    f"'{name}' of shape {tuple(numbers.shape)}",
+                    "average over all other axes",
                 )
             if not torch.isfinite(numbers).all():
                 raise BrokenPromise(

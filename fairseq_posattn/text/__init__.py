@@ -1,1 +1,1 @@
-"""This package turns a raw line into pieces, and holds the settings of the parser in between."""
+"""From a raw line to pieces and trees."""

@@ -1,7 +1,7 @@
-"""Tell which language a name means, and what depends on it.
+"""Look up languages by name, and the properties that depend on them.
 
-A name is a code or an English name of `languages.txt`, with or without a script or a region: `zh`,
-`cmn`, `zh_CN`, `zho_Hant`, `chinese`. Files keep the name that the user gave.
+A name is a code or an English name of `languages.txt`, optionally with a script or a region: `zh`,
+`cmn`, `zh_CN`, `zho_Hant`, `chinese`. File names keep the name that the user gave.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import NamedTuple
 from fairseq_posattn.errors import InputError
 
 TABLE = Path(__file__).with_name("languages.txt")
-# Those without spaces between words, and how sacrebleu splits them.
+# Languages without spaces between words, with sacrebleu's tokeniser.
 UNSPACED = {"zh": "zh", "yue": "zh", "wuu": "zh", "lzh": "zh", "ja": "ja-mecab"}
 UNSPACED |= dict.fromkeys(("bo", "dz", "km", "lo", "my", "shn", "th"), "char")
 TOKENIZERS = {**UNSPACED, "ko": "ko-mecab"}
 CHINESE = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}  # by region
-STANZA = {"se": "sme", "zh-hans": "zh-hans", "zh-hant": "zh-hant"}  # where it has other names
+STANZA = {"se": "sme", "zh-hans": "zh-hans", "zh-hant": "zh-hant"}  # stanza's own names
 SUFFIX = re.compile(r"[a-z]{4}|[a-z]{2}|[0-9]{3}", re.I)  # a script, or a region
-# In small letters these are a language in a region, though `en-de` is a pair of languages.
+# Regional variants in lower case; other names of this form, such as `en-de`, are language pairs.
 REGIONS = {f"zh-{region}" for region in CHINESE}
 REGIONS |= {"pt-br", "es-ar", "fr-be", "nl-be", "fr-ca", "de-ch", "fr-ch", "it-ch", "nb-no"}
-LINES = 1000  # so many lines show what script a text is in
+LINES = 1000  # the number of lines from which the script is determined
 # Han, kana, Thai, Lao, Tibetan, Burmese and Khmer
 WITHOUT_SPACES = (
     r"[\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
@@ -40,7 +40,7 @@ APART = re.compile(rf"{WITHOUT_SPACES}\s+(?={WITHOUT_SPACES})")
 
 
 class Language(NamedTuple):
-    """Says what a name means; one that means no known language is its own code."""
+    """A language; if it is unknown, `code` is the name that the user gave."""
 
     code: str
     name: str = ""
@@ -48,12 +48,11 @@ class Language(NamedTuple):
 
     @property
     def spaced(self) -> bool:
-        """Return whether there are spaces between words."""
         return self.code not in UNSPACED or self.script == "latn"
 
     @property
     def tokenizer(self) -> str | None:
-        """Return the tokeniser of sacrebleu, or None where it need not be a special one."""
+        """Return sacrebleu's tokeniser for the language, or None for the default."""
         return None if self.code in UNSPACED and self.spaced else TOKENIZERS.get(self.code)
 
     @property
@@ -62,12 +61,12 @@ class Language(NamedTuple):
 
 
 def language(name: str) -> Language:
-    """Return what a name means."""
+    """Return the language of a name, which may be unknown."""
     return find(name) or Language(name)
 
 
 def find(name: str) -> Language | None:
-    """Return the known language that a name means, or None."""
+    """Return the language of a name, or None if it is unknown."""
     whole = key(name)
     if whole in table():
         code, _, script = table()[whole][0].partition("-")
@@ -86,7 +85,7 @@ def find(name: str) -> Language | None:
 
 
 def is_suffix(suffix: str, code: str) -> bool:
-    """Return whether a part of a name is a script or a region, and not a second language."""
+    """Return whether a part of a name is a script or a region, rather than a second language."""
     if not SUFFIX.fullmatch(suffix):
         return False
     region = f"{code}-{suffix}" in REGIONS or suffix == code or suffix not in table()
@@ -94,26 +93,25 @@ def is_suffix(suffix: str, code: str) -> bool:
 
 
 def known(option: str, name: str, remedy: str = "") -> Language:
-    """Return the language that the value of an option means, or refuse one that means none."""
+    """Return the language of an option's value; raise an InputError if it is unknown."""
     if found := find(name):
         return found
     parts = [part for part in key(name).split("-") if part in table()]
     near = [*parts, *get_close_matches(key(name), table(), n=9, cutoff=0)]
     names = dict.fromkeys("{1} ({0})".format(*table()[word]) for word in near)
     raise InputError(
-        f"{option} {name}: no such language is known; the nearest names are "
+        f"{option} {name} is not a known language; the nearest names are "
         f"{', '.join(islice(names, 3))}{remedy}"
     )
 
 
 def key(name: str) -> str:
-    """Return a name in the form in which the table has it."""
     return re.sub("[_ ]", "-", name.lower())
 
 
 @cache
 def table() -> dict[str, tuple[str, str]]:
-    """Return the code and the English name of each language by all its codes and names."""
+    """Return the code and the English name of each language, by all its codes and names."""
     found = {}
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         words = [] if line.startswith("#") else line.split()
@@ -123,10 +121,10 @@ def table() -> dict[str, tuple[str, str]]:
 
 
 def lacks_spaces(lines: Iterable[str]) -> bool:
-    """Return whether a text is in a script without spaces, and not tokenised.
+    """Return whether a text is in a script without spaces, and is not tokenised.
 
-    A tenth of its characters must be of such a script, and few of these may have a space between
-    them: in tokenised Chinese more do than do not, in tokenised Thai one in four.
+    At least a tenth of its characters must be of such a script, and spaces between such characters
+    must be rare; in tokenised Chinese most are separated by a space, in tokenised Thai one in four.
     """
     all_characters = characters = together = apart = 0
     for line in islice(lines, LINES):

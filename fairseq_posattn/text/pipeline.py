@@ -1,7 +1,7 @@
-"""Turn raw text into pieces and trees, for new text in the same way as for the training data.
+"""Turn raw text into pieces and trees, in the same way for new text as for the training data.
 
-prepare.json in a data directory holds the choices and a checksum of the segmenter. The segmenter
-itself, that is, the merges or the sentencepiece model, lies in the same directory.
+prepare.json in a data folder contains the settings and a checksum of the segmenter. The segmenter
+itself (merges of subword-nmt, or a sentencepiece model) is stored in the same folder.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MODELS_FROM_HERE = "model_dir_from_here"  # the same folder as `model_dir`, as s
 
 @dataclass(frozen=True)
 class TextConfig:
-    """This configuration says how a raw line becomes pieces, and a translation becomes text."""
+    """The settings for segmenting raw lines, and for detokenising translations."""
 
     source: str = field(metadata=plain_name())
     target: str = field(metadata=plain_name())
@@ -55,47 +55,45 @@ class TextConfig:
     parser: ParserSettings = field(default_factory=ParserSettings)
     control: TreeControl = field(default_factory=TreeControl)
     lowercase: bool = False
-    source_code: str = ABSENT  # what Moses calls the language, where it is not the name itself
+    source_code: str = ABSENT  # Moses's language code, if it differs from the name
     target_code: str = ABSENT
 
     def __post_init__(self) -> None:
         if self.target_tokenize == "stanza":
             raise InputError(
-                "the target is not parsed, so stanza cannot tokenise it; choose moses or spaces"
+                "--target-tokenize stanza is not possible, because the target is not parsed; "
+                "choose moses or spaces"
             )
         if not self.parsed and self.control and self.control.needs_trees:
             raise InputError(
-                f"the control '{self.control.tag}' changes trees of the parser, but --parser none "
-                f"finds none; choose a parser, or a control of {', '.join(OF_WORDS)}"
+                f"the control '{self.control.tag}' changes trees of a parser, but --parser none "
+                f"makes none; choose a parser, or one of the controls {', '.join(OF_WORDS)}"
             )
 
     @property
     def source_language(self) -> str:
-        """Return what Moses calls the source language."""
         return self.source_code or self.source
 
     @property
     def target_language(self) -> str:
-        """Return what Moses calls the target language."""
         return self.target_code or self.target
 
     @property
     def parsed(self) -> bool:
-        """Return whether the sentences have trees of their own."""
         return self.parser.parser != "none"
 
     @property
     def has_trees(self) -> bool:
-        """Return whether the data have trees, of their own or of a control."""
+        """Return whether the data have trees, of a parser or of a control."""
         return self.parsed or bool(self.control)
 
     @property
     def splits_words(self) -> bool:
-        """Return whether words are split, or kept, and not whole lines (sentencepiece)."""
+        """Return whether the segmenter works on words, rather than on lines (sentencepiece)."""
         return self.segmenter != "sentencepiece"
 
     def segmenter_of(self, path: str) -> Segmenter:
-        """Load the segmenter that was learnt into a file."""
+        """Load the segmenter from a file."""
         if self.segmenter == "words":
             return Words(self.separator)
         if self.splits_words:
@@ -104,24 +102,26 @@ class TextConfig:
 
     @property
     def splits_parsers_words(self) -> bool:
-        """Return whether stanza's words are split, so that pieces cannot be made without it."""
+        """Return whether stanza's words are segmented, so that segmentation requires stanza."""
         return self.splits_words and self.tokenize == "stanza"
 
     @property
     def target_by_moses(self) -> bool:
-        """Return whether Moses tokenises the target."""
         return self.splits_words and self.target_tokenize == "moses"
 
 
 class TextPipeline:
-    """A pipeline applies a configuration to text; `folder` holds its segmenter."""
+    """Applies a configuration to text.
+
+    folder: the folder of the segmenter. checksum: that of the segmenter of the training data.
+    """
 
     def __init__(
         self, config: TextConfig, folder: str | os.PathLike[str], checksum: str | None = None
     ):
         self.config = config
         self.folder = Path(folder)
-        self.checksum = checksum  # the segmenter that prepared the data has this checksum
+        self.checksum = checksum
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TextPipeline:
@@ -129,13 +129,13 @@ class TextPipeline:
         about = read_json(path, remedy)
         if about.pop("version", None) != VERSION:
             raise InputError(f"{path}: the file is of another version; {remedy}")
-        checksum = about.pop(CHECKSUM, None)  # data of an earlier version have none
+        checksum = about.pop(CHECKSUM, None)  # missing in data of an earlier version
         from_here = about.pop(MODELS_FROM_HERE, None)
         config = as_record(TextConfig, about, str(path), remedy)
         return cls(with_models_found(config, Path(folder), from_here), folder, checksum)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write prepare.json into a folder of data, which holds the segmenter already."""
+        """Write prepare.json to a data folder, which must contain the segmenter."""
         checksum = sha256(Path(folder) / self.config.segmenter_file)
         about = {"version": VERSION, **as_document(self.config), CHECKSUM: checksum}
         if models := self.config.parser.model_dir:
@@ -144,44 +144,44 @@ class TextPipeline:
 
     @cached_property
     def segmenter(self) -> Segmenter:
-        """Load the segmenter, and refuse one that is not the one of the training data."""
+        """Load the segmenter; raise an InputError if it is missing or has another checksum."""
         path = str(self.folder / self.config.segmenter_file)
         if not Path(path).is_file():
             raise InputError(
-                f"{path}: the file is missing, but {FILE} beside it names it as the segmenter; "
-                "copy it to that place, or prepare the data again"
+                f"{path}: the file is missing, but {FILE} names it as the segmenter; copy it to "
+                "this folder, or prepare the data again"
             )
         if self.checksum is not None and sha256(path) != self.checksum:
             raise InputError(
-                f"{path}: the file has another checksum than the segmenter that {FILE} beside it "
-                "names; put that one back, or prepare the data again"
+                f"{path}: the checksum differs from that of the segmenter in {FILE}; restore the "
+                "original file, or prepare the data again"
             )
         return self.config.segmenter_of(path)
 
     @property
     def separator(self) -> str:
-        """Return the mark by which pieces are joined to words: see --piece-separator."""
+        """Return the piece separator, as --piece-separator defines it."""
         return self.config.separator if self.config.splits_words else SPACE
 
     # source
 
     def normal(self, line: str, language: str) -> str:
-        """Return a line with punctuation as Moses writes it, and with plain spaces."""
+        """Normalise the punctuation of a line, as Moses does, and its whitespace."""
         if self.config.normalize:
             line = moses("MosesPunctNormalizer", language).normalize(line)
         return " ".join(line.split())
 
     def source_text(self, line: str) -> str:
-        """Return the text of a source line that is parsed."""
+        """Return the text to parse, of a source line."""
         line = self.normal(line, self.config.source_language)
         if self.config.tokenize == "moses":
             return tokenized(line, self.config.source_language)
         return line
 
     def segmented(self, text: str, words: Sentence | None) -> str:
-        """Return the text that is segmented: the words of the parser, or the text itself.
+        """Return the text to segment: the parser's words, or the text itself.
 
-        Only this text is in lower case, because parsers know more of words as they are written.
+        Only this text is lowercased, because parsers make use of case.
         """
         if self.config.splits_parsers_words and words is not None:
             text = " ".join(escape_whitespace(token) for token in words.tokens)
@@ -193,14 +193,13 @@ class TextPipeline:
     # target
 
     def target_text(self, line: str) -> str:
-        """Return the text of a target line that is segmented."""
+        """Return the text to segment, of a target line."""
         line = self.normal(line, self.config.target_language)
         if self.config.target_by_moses:
             line = tokenized(line, self.config.target_language)
         return self.cased(line)
 
     def detokenized(self, line: str) -> str:
-        """Return a translation as a reader expects it, from its words."""
         if self.config.target_by_moses:
             detokenizer = moses("MosesDetokenizer", self.config.target_language)
             text: str = detokenizer.detokenize(line.split(), unescape=False)
@@ -209,9 +208,9 @@ class TextPipeline:
 
 
 def with_models_found(config: TextConfig, folder: Path, from_here: object) -> TextConfig:
-    """Return the configuration with the models where they are now.
+    """Return the configuration with the current folder of stanza's models.
 
-    If they are not in their folder any more, they may have been moved together with the data.
+    If their folder no longer exists, it may have been moved together with the data.
     """
     models = config.parser.model_dir
     if not models or not isinstance(from_here, str) or Path(models).exists():
@@ -227,13 +226,11 @@ def exists(folder: str | os.PathLike[str]) -> bool:
 
 
 def tokenized(line: str, language: str) -> str:
-    """Return the words that Moses finds in a line, separated by spaces."""
     return " ".join(moses("MosesTokenizer", language).tokenize(line, escape=False))
 
 
 @cache
 def moses(kind: str, language: str) -> Any:
-    """Load a tool of sacremoses once for each language."""
     import sacremoses
 
     return getattr(sacremoses, kind)(lang=language)

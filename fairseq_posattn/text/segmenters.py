@@ -1,4 +1,4 @@
-"""Segmenters split a line into pieces, and say where each piece lies in the line."""
+"""Segmenters, which split a line into pieces and return the spans of the pieces."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ from fairseq_posattn.trees.sentence import OPEN_BOX, escape_whitespace
 if TYPE_CHECKING:
     from subword_nmt.apply_bpe import BPE
 
-SPACE = "\u2581"  # sentencepiece writes a space like this
-VERSION = re.compile(r"#version: 0\.[12](\.0)*")  # files of merges have one of these versions
+SPACE = "\u2581"  # sentencepiece's mark for a space
+VERSION = re.compile(r"#version: 0\.[12](\.0)*")  # supported versions of files of merges
 
 
 class Segmenter(Protocol):
-    """A segmenter splits lines into pieces and joins them again."""
+    """Splits lines into pieces and joins them again."""
 
     def segment(self, line: str) -> list[str]:
         """Return the pieces of a line."""
 
     def spans(self, line: str) -> list[Span]:
-        """Return where the pieces lie, by offsets that count characters without whitespace."""
+        """Return the spans of the pieces, as offsets that do not count whitespace."""
 
     def join(self, pieces: str) -> str:
-        """Return the line that pieces, separated by spaces, came from."""
+        """Rebuild a line from its pieces, which are separated by spaces."""
 
 
 @dataclass(frozen=True)
 class Segmentation:
-    """These settings say how subword-nmt splits words.
+    """Settings of subword-nmt.
 
     codes: the file of merges.
-    separator: the mark at the end of a piece that is joined to the next one.
-    vocabulary, threshold: a file of pieces with their counts; rarer pieces are split further.
+    separator: the mark that ends each piece but the last one of a word.
+    vocabulary, threshold: a file of pieces with counts, and the count below which a piece is split
+        further.
     """
 
     codes: str
@@ -51,18 +52,18 @@ class Segmentation:
 
     def __post_init__(self) -> None:
         if self.threshold is not None and self.vocabulary is None:
-            raise InputError("--vocabulary-threshold needs a --vocabulary; name one")
+            raise InputError("--vocabulary-threshold needs a vocabulary; add --vocabulary FILE")
 
 
 class SubwordNmt:
-    """SubwordNmt splits words by byte-pair encoding (Sennrich et al. 2016)."""
+    """Splits words by byte-pair encoding, with subword-nmt (Sennrich et al. 2016)."""
 
     def __init__(self, segmentation: Segmentation):
         self.separator = segmentation.separator
         self.bpe = load_bpe(segmentation)
 
     def segment(self, line: str) -> list[str]:
-        # any whitespace separates words, as it does for fairseq
+        # split at any whitespace, as fairseq does
         pieces: str = self.bpe.process_line(" ".join(line.split()))
         return pieces.split()
 
@@ -70,8 +71,8 @@ class SubwordNmt:
         found = spans(without_separators(self.segment(line), self.separator))
         if found and found[-1][1] != len(dense(line)):
             raise InputError(
-                f"'{line}': a word ends in {self.separator}, which marks pieces; "
-                "remove it from the text"
+                f"'{line}' contains a word that ends in the piece separator {self.separator}; "
+                "remove the separator from the text"
             )
         return found
 
@@ -80,7 +81,7 @@ class SubwordNmt:
 
 
 class Words(SubwordNmt):
-    """Each word is a piece."""
+    """Treats each word as a piece."""
 
     def __init__(self, separator: str = SEPARATOR):
         self.separator = separator
@@ -90,9 +91,9 @@ class Words(SubwordNmt):
 
 
 class SentencePiece:
-    """SentencePiece splits any text, by a unigram model or by byte-pair encoding.
+    """Splits raw text by a unigram model or byte-pair encoding, with sentencepiece.
 
-    The library is that of Kudo and Richardson (2018).
+    See Kudo and Richardson (2018).
     """
 
     def __init__(self, model: str):
@@ -107,7 +108,7 @@ class SentencePiece:
             ) from error
 
     def segment(self, line: str) -> list[str]:
-        # a model may keep whitespace within a piece, where fairseq would split it
+        # a piece may contain whitespace, at which fairseq would split it
         return [escape_whitespace(piece) for piece in self.processor.encode(line, out_type=str)]
 
     def spans(self, line: str) -> list[Span]:
@@ -120,8 +121,8 @@ class SentencePiece:
             offsets: list[Span]
             offsets = self.processor.encode(line, return_type="offset_mapping")["offsets"]
             return offsets
-        except TypeError:  # versions before 0.2.2 do not know this type
-            kind: Any = "immutable_proto"  # the types of later versions do not name it
+        except TypeError:  # versions before 0.2.2 do not support this type
+            kind: Any = "immutable_proto"  # missing in the type hints of later versions
             pieces = self.processor.encode(line, out_type=kind).pieces
             return [(piece.begin, piece.end) for piece in pieces]
 
@@ -130,7 +131,7 @@ class SentencePiece:
 
 
 def load_bpe(segmentation: Segmentation) -> BPE:
-    """Load the merges into the segmenter of subword-nmt."""
+    """Create subword-nmt's segmenter from a file of merges."""
     from subword_nmt.apply_bpe import BPE
 
     codes = io.StringIO("\n".join(_merges(segmentation.codes)))
@@ -138,19 +139,19 @@ def load_bpe(segmentation: Segmentation) -> BPE:
 
 
 def _merges(codes: str) -> Iterator[str]:
-    """Yield the lines of a file of merges; subword-nmt would end the program at a bad one."""
+    """Yield the lines of a file of merges; at an invalid one, subword-nmt would exit."""
     number = 0
     for number, line in enumerate(read_lines(codes), start=1):
         if line.startswith("#version:"):
             if number > 1 or not VERSION.fullmatch(line):
                 raise InputError(
-                    f"{codes}:{number}: the line is '{line}', but only the first line names a "
+                    f"{codes}:{number}: found '{line}', but only the first line may contain a "
                     "version, such as '#version: 0.2'; learn the merges again"
                 )
         elif len(pieces := line.split(" ")) != 2 or not all(pieces) or "\r" in line:
             raise InputError(
-                f"{codes}:{number}: the line is '{line}', but two pieces to merge are expected; "
-                "learn the merges again"
+                f"{codes}:{number}: expected two pieces to merge, found '{line}'; learn the merges "
+                "again"
             )
         yield line
     if number < 2:
@@ -173,7 +174,7 @@ def _piece_count(line: str, where: str) -> tuple[str, int]:
     counts = plain_numbers([count])
     if not piece or counts is None or counts[0] < 0:
         raise InputError(
-            f"{where}: the line is '{line}', but a piece and its count are expected; make the "
-            "file with subword-nmt get-vocab"
+            f"{where}: expected a piece and its count, found '{line}'; make the file with "
+            "subword-nmt get-vocab"
         )
     return piece, counts[0]

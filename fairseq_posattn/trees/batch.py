@@ -1,4 +1,4 @@
-"""Put the trees of a batch into one padded array."""
+"""Collate the trees of a batch into one padded array."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def pack(
     trees: Sequence[tuple[Sequence[int], Sequence[int]] | Tree],
     labels: Sequence[Numbers] | None = None,
 ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """Return records of the words of all sentences, and the number of words of each sentence.
+    """Return one record per word of all sentences, and the number of words of each sentence.
 
-    trees: the parents of the words, and the number of pieces of each word, for each sentence.
-    labels: the numbers of their labels, for each sentence; None: the records have no labels.
+    trees: for each sentence, the parents of its words and their numbers of pieces. labels: for each
+    sentence, the indices of relations and parts of speech; None: no labels.
     """
     lengths = np.array([len(tree[0]) for tree in trees], np.int64)
     records = np.empty(lengths.sum(), WORD if labels is None else LABELLED_WORD)
@@ -36,13 +36,13 @@ def pack(
 def collate(
     records: NDArray[np.void], lengths: NDArray[np.int64], pieces: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return an array 2 B W: the parent and the number of pieces of each word, padded by zeros.
+    """Return an array 2 B W with the parent and the number of pieces of each word, zero-padded.
 
-    If the records have labels, it is 4 B W, with the numbers of relations and parts of speech.
+    With labels it is 4 B W, including the indices of relations and parts of speech.
 
-    records, lengths: as `pack` returns them.
-    pieces: how many pieces of each sentence the batch has, without end of sentence. Where a
-        sentence was truncated, its tree is still whole.
+    records, lengths: the result of `pack`.
+    pieces: number of pieces of each sentence in the batch, without the end of sentence; the tree of
+        a truncated sentence is complete.
     """
     width = max(int(lengths.max(initial=0)), 1)
     fields = records.dtype.names or ()
@@ -53,7 +53,7 @@ def collate(
     missing = np.flatnonzero(padded[1].sum(axis=1) < pieces)
     if len(missing):
         raise TreeError(
-            f"sentence {missing[0] + 1} of a batch has {pieces[missing[0]]} pieces, "
-            f"but its tree has only {padded[1, missing[0]].sum()}"
+            f"sentence {missing[0] + 1} of a batch has {pieces[missing[0]]} pieces, but its tree "
+            f"has only {padded[1, missing[0]].sum()}; binarize trees and text again"
         )
     return padded

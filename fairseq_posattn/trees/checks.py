@@ -1,7 +1,7 @@
 """Check that a list of parents is a tree.
 
-`parents[k]` is the parent of word k + 1. Words are counted from 1 as in CoNLL-U, and the parent of
-the root is 0.
+`parents[k]` is the parent of word k + 1; words count from 1 as in CoNLL-U, and the parent of the
+root is 0.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,22 @@ SEVERAL_ROOTS = ("error", "first")
 
 
 class TreeError(InputError):
-    """This error says that a tree, or the file that holds it, cannot be right."""
+    """A tree, or the file that contains it, is invalid."""
 
 
 class Fault(NamedTuple):
-    """A fault says what is wrong with a tree, and at which word (counted from 1)."""
+    """What is wrong with a tree, and at which word (counted from 1)."""
 
     word: int
     what: str
 
 
 def tree_fault(parents: Sequence[int]) -> Fault | None:
-    """Return the first fault of a tree, or None, in time linear in the number of its words."""
+    """Return the first fault of a tree, or None if it is valid, in linear time.
+
+    tree_fault([2, 0, 2])  # None
+    tree_fault([2, 1]).what  # "the sentence has no root; ..."
+    """
     if not parents:
         return None
     if min(parents) < 0 or max(parents) > len(parents):
@@ -35,7 +39,7 @@ def tree_fault(parents: Sequence[int]) -> Fault | None:
 
 
 def with_one_root(parents: Sequence[int]) -> list[int]:
-    """Return the tree with its first root alone; further roots become children of the first."""
+    """Attach all roots but the first to the first root: [0, 0, 2] becomes [0, 1, 2]."""
     if 0 not in parents:
         return list(parents)
     first = parents.index(0)
@@ -46,9 +50,9 @@ def with_one_root(parents: Sequence[int]) -> list[int]:
 
 
 def checked_tree(parents: Sequence[int], where: str, several_roots: str = "error") -> Sequence[int]:
-    """Return the tree, or raise an error that begins with `where`.
+    """Return the tree, or raise a TreeError that starts with `where` if it is invalid.
 
-    With `several_roots` "first", further roots become children of the first root before the check.
+    several_roots: "first" applies `with_one_root` before the check.
     """
     if several_roots == "first":
         parents = with_one_root(parents)
@@ -58,7 +62,7 @@ def checked_tree(parents: Sequence[int], where: str, several_roots: str = "error
 
 
 def flat_tree(words: int) -> list[int]:
-    """Return a tree for a sentence that has none: each word is a child of the first."""
+    """Return a tree in which all words are children of the first: [0, 1, 1] for three words."""
     return [0] + [1] * (words - 1) if words else []
 
 
@@ -66,29 +70,29 @@ def _fault_of_range(parents: Sequence[int]) -> Fault:
     word = next(k for k, parent in enumerate(parents, start=1) if not 0 <= parent <= len(parents))
     return Fault(
         word,
-        f"the parent of word {word} is {parents[word - 1]}, "
-        f"but the sentence has the words 1 to {len(parents)}; name one of them, or 0 for the root",
+        f"the parent of word {word} is {parents[word - 1]}, but the sentence has the words 1 to "
+        f"{len(parents)}; use one of these numbers, or 0 for the root",
     )
 
 
 def _fault_of_roots(parents: Sequence[int], roots: int) -> Fault:
     if not roots:
-        return Fault(1, "the sentence has no root; give one of its words the parent 0")
+        return Fault(1, "the sentence has no root; set the parent of one word to 0")
     words = [k for k, parent in enumerate(parents, start=1) if parent == 0]
     listed = ", ".join(map(str, words))
     return Fault(
         words[1],
         f"the sentence has {roots} roots (words {listed}); "
-        "mend the tree, or keep the first with posattn-trees --several-roots first",
+        "correct the tree, or keep the first root with posattn trees --several-roots first",
     )
 
 
 def _fault_of_cycle(parents: Sequence[int]) -> Fault | None:
-    """Climb from each word to one seen before; a climb that meets its own words is a cycle.
+    """Follow the parents from each word to one visited before; return to the same path is a cycle.
 
     Each word is visited once, so the time is linear.
     """
-    climb_of = [-1] + [0] * len(parents)  # the root's parent, 0, counts as seen
+    climb_of = [-1] + [0] * len(parents)  # the root's parent, 0, counts as visited
     for start in range(1, len(parents) + 1):
         word = start
         while not climb_of[word]:
@@ -96,7 +100,7 @@ def _fault_of_cycle(parents: Sequence[int]) -> Fault | None:
             word = parents[word - 1]
         if climb_of[word] == start:
             cycle = _cycle_through(parents, word)
-            return Fault(word, f"the parents form a cycle: {cycle}; break it")
+            return Fault(word, f"the parents form a cycle: {cycle}; correct one of them")
     return None
 
 

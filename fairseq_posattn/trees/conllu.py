@@ -1,9 +1,9 @@
-"""Read dependency trees from CoNLL-U (https://universaldependencies.org/format.html).
+"""Read and write dependency trees in CoNLL-U (https://universaldependencies.org/format.html).
 
 Only ID, FORM and HEAD are read, except by `parse_all_columns`. Comments and empty nodes (8.1) are
-skipped. The form of a multiword line (3-4) is kept as the token that its words share. A block of
-comments without words is an empty sentence, which keeps its place among the others. A sentence
-whose column HEAD has `_` for all words has no tree.
+skipped. A multiword token (3-4) is stored with its form. A block of comments without words is an
+empty sentence, so that sentences stay aligned with lines. A sentence with `_` as HEAD of all words
+has no tree.
 """
 
 import re
@@ -33,7 +33,7 @@ MULTIWORD = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 
 @dataclass(slots=True)
 class ConlluBlock:
-    """A block holds the lines of one sentence; `line` is the number of the first in its file."""
+    """The lines of one sentence; `line` is the number of the first one in its file."""
 
     path: str
     line: int
@@ -41,7 +41,12 @@ class ConlluBlock:
 
 
 def read_conllu(path: str | Path, several_roots: str = "error") -> Iterator[Sentence]:
-    """Yield the sentences of a CoNLL-U file, which may be plain, .gz, .xz or .zst."""
+    """Yield the sentences of a CoNLL-U file (plain, .gz, .xz or .zst) without labels.
+
+        trees = [sentence.parents for sentence in read_conllu("train.conllu.xz")]
+
+    several_roots: "first" attaches further roots to the first one instead of raising a TreeError.
+    """
     for block in read_blocks(str(path)):
         yield parse_block(block, several_roots)
 
@@ -52,7 +57,7 @@ def read_labelled(path: str | Path, several_roots: str = "error") -> Iterator[Se
 
 
 def read_blocks(path: str) -> Iterator[ConlluBlock]:
-    """Yield the blocks of lines between the blank lines of a file."""
+    """Yield the blocks of lines that blank lines separate."""
     lines = []
     number = 0
     for number, line in enumerate(read_lines(path), start=1):
@@ -66,12 +71,12 @@ def read_blocks(path: str) -> Iterator[ConlluBlock]:
 
 
 def parse_block(block: ConlluBlock, several_roots: str = "error") -> Sentence:
-    """Return the checked sentence of a block, without relations and tags, which few callers use."""
+    """Parse and validate a block, without relations and tags."""
     return parsed(block, several_roots, lambda columns: None)
 
 
 def parse_all_columns(block: ConlluBlock, several_roots: str = "error") -> Sentence:
-    """Return the checked sentence of a block, with its relations and tags as they are."""
+    """Parse and validate a block, with relations and tags."""
     tags: list[Tags] = []
     relations: list[str] = []
     parents: list[str] = []
@@ -90,7 +95,7 @@ def parse_all_columns(block: ConlluBlock, several_roots: str = "error") -> Sente
 
 
 def parsed(block: ConlluBlock, several_roots: str, take: Callable[[list[str]], None]) -> Sentence:
-    """Return the checked sentence of a block; `take` gets the columns of each word."""
+    """Parse and validate a block; `take` is called with the columns of each word."""
     words: list[str] = []
     head_column: list[str] = []
     numbers: list[int] = []
@@ -119,36 +124,33 @@ def parsed(block: ConlluBlock, several_roots: str, take: Callable[[list[str]], N
 def _multiword(
     token: re.Match[str], form: str, words: int, before: list[Multiword], where: str
 ) -> Multiword:
-    """Return a token of several words, which must stand right before its words."""
+    """Parse a multiword token, which must directly precede its words."""
     first, last = int(token[1]), int(token[2])
     if first != words + 1 or last < first or (before and sum(before[-1][:2]) >= first):
         raise TreeError(
-            f"{where}: the multiword token {token[0]} does not stand before its own words; "
-            f"the next word is {words + 1}, so mend the range"
+            f"{where}: the multiword token {token[0]} does not precede its words; the next word is "
+            f"{words + 1}, so correct the range"
         )
     if not form:
-        raise TreeError(f"{where}: the multiword token {token[0]} is empty; write its form")
+        raise TreeError(f"{where}: the multiword token {token[0]} has no form; add it")
     return words, last - first + 1, escape_whitespace(form)
 
 
 def is_word(columns: list[str], expected: int, where: str) -> bool:
-    """Return True for the line of a word and False for one to skip; refuse any other line."""
+    """Return True for the line of a word, and False for one to skip; refuse other lines."""
     if len(columns) != COLUMNS:
         raise TreeError(
             f"{where}: CoNLL-U has {COLUMNS} columns separated by tabs, but this line has "
-            f"{len(columns)}; mend it"
+            f"{len(columns)}; correct it"
         )
     if columns[0] == str(expected):
         if not columns[FORM]:
-            raise TreeError(
-                f"{where}: word {expected} is empty; write its form, or _ if it has none"
-            )
+            raise TreeError(f"{where}: word {expected} has no form; add it, or write _")
         return True
     if EMPTY_NODE.fullmatch(columns[0]) or MULTIWORD.fullmatch(columns[0]):
         return False
     raise TreeError(
-        f"{where}: the line has the ID '{columns[0]}', but word {expected} is expected here; "
-        "number the words 1, 2, 3 ..."
+        f"{where}: expected the ID {expected}, found '{columns[0]}'; number the words 1, 2, 3 ..."
     )
 
 
@@ -169,7 +171,7 @@ def _parents(
 
 
 def _no_parents(head_column: list[str], numbers: list[int], path: str) -> None:
-    """Refuse a sentence in which some words have a parent and others have none."""
+    """Refuse a sentence in which only some words have a parent."""
     for parent, number in zip(head_column, numbers, strict=True):
         if parent != NO_PARENT:
             missing = numbers[head_column.index(NO_PARENT)]
@@ -187,29 +189,28 @@ def _fault_of_column(head_column: list[str], numbers: list[int], path: str) -> T
     )
 
 
-# Only spaces stay in a word or a comment. Other readers may take any other whitespace for the end
-# of a line or of a column.
+# Whitespace except spaces, at which other readers may split lines or columns.
 CONTROL = re.compile(r"[^\S \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 TEXT = "# text = "
 TEXT_COMMENT = re.compile(r"#\s*text\s*= ?(.*)")
 
 
 def text_of(block: ConlluBlock) -> str | None:
-    """Return the raw text that a block names, if it names one."""
+    """Return the raw text in the comment `# text = ...` of a block, or None."""
     return next((found[1] for found in map(TEXT_COMMENT.match, block.lines) if found), None)
 
 
 def comment_of(block: ConlluBlock, name: str) -> str | None:
-    """Return what the comment `# NAME = ...` of a block says, without spaces around it."""
+    """Return the stripped value of the comment `# NAME = ...` of a block, or None."""
     comment = re.compile(rf"#\s*{re.escape(name)}\s*=(.*)")
     return next((found[1].strip() for found in map(comment.match, block.lines) if found), None)
 
 
 def raw_text(block: ConlluBlock) -> str:
-    """Return the text of a block, which its tokens spell where no comment names it."""
+    """Return the raw text of a block, from its comment or else from its tokens."""
     if (text := text_of(block)) is not None:
         return text.strip()
-    parse_block(block, "first")  # it refuses what is no CoNLL-U
+    parse_block(block, "first")  # validates the block
     spelled, inside = "", 0  # words up to this one are part of a token
     for columns in (line.split("\t") for line in block.lines if line[0] != "#"):
         first, _, last = columns[0].partition("-")
@@ -220,12 +221,12 @@ def raw_text(block: ConlluBlock) -> str:
 
 
 def plain_line(line: str) -> str:
-    """Return a line as a comment of CoNLL-U can hold it."""
+    """Replace whitespace that is not allowed in a comment or word by the open box."""
     return CONTROL.sub(OPEN_BOX, line)
 
 
 def block(line: str, sentence: Sentence, number: int) -> str:
-    """Return the block of CoNLL-U for a line; that of an empty line has comments alone."""
+    """Format a sentence and its line of text as CoNLL-U; an empty one has only comments."""
     rows = [f"# sent_id = {number}", TEXT + plain_line(line)]
     if sentence.note:
         rows.append(f"# note = {plain_line(sentence.note)}")
@@ -239,7 +240,7 @@ def block(line: str, sentence: Sentence, number: int) -> str:
 
 
 def word_rows(sentence: Sentence) -> list[str]:
-    """Return a row for each word, with `_` where nothing is known."""
+    """Format each word as a row, with `_` for unknown columns."""
     nothing = ["_"] * len(sentence.words)
     parents = nothing if sentence.parents is None else map(str, sentence.parents)
     relations = sentence.relations or nothing

@@ -1,7 +1,7 @@
-"""Make control trees, which have less of the syntax of a sentence than its own tree, or nothing.
+"""Control trees, which contain less of a sentence's syntax than its own tree, or none.
 
-A model may gain from any tree, because even a chain of the words brings relative positions. So a
-gain from syntax is the difference to a model that was trained in the same way on control trees.
+A model may benefit from any tree, because even a chain of the words encodes relative positions.
+Therefore only a gain over a model trained on control trees can be attributed to syntax.
 
 | Control | The tree of a sentence |
 |---|---|
@@ -9,11 +9,11 @@ gain from syntax is the difference to a model that was trained in the same way o
 | chain | each word is a child of the word before it; the first word is the root |
 | reversed | each word is a child of the word after it; the last word is the root |
 | flat | all words are children of the first |
-| random | one of all trees over its words, each of which is equally probable |
-| shuffled | its own tree, whose nodes have changed their words: other words have the same depths |
+| random | drawn uniformly from all trees over its words |
+| shuffled | its own tree with its words permuted over the nodes |
 
-With a `flip` above 0, a part of the words is attached to other words after that. All that is left
-to chance is drawn from a hash of the text, so a sentence has the same tree wherever it occurs.
+With `flip` above 0, a fraction of the words is then reattached to other words. Random numbers are
+derived from a hash of the text, so a sentence always has the same control tree.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from fairseq_posattn.io.records import limit, one_of
 from fairseq_posattn.trees.checks import flat_tree
 from fairseq_posattn.trees.sentence import Sentence, escape_whitespace
 
-FIXED: dict[str, Callable[[int], list[int]]] = {  # these trees depend on the number of words only
+FIXED: dict[str, Callable[[int], list[int]]] = {  # trees that depend only on the number of words
     "chain": lambda size: list(range(size)),
     "reversed": lambda size: [*range(2, size + 1), 0],
     "flat": flat_tree,
 }
-OF_WORDS = (*FIXED, "random")  # these trees need no other tree
+OF_WORDS = (*FIXED, "random")  # controls that need no parsed trees
 OF_TREES = ("own", "shuffled")
 CONTROLS = (*OF_TREES, *OF_WORDS)
 TAG = re.compile(rf"({'|'.join(CONTROLS)})(?:-flip(0\.[0-9]+|1\.0))?(?:-seed([0-9]+))?")
@@ -45,31 +45,32 @@ TAG = re.compile(rf"({'|'.join(CONTROLS)})(?:-flip(0\.[0-9]+|1\.0))?(?:-seed([0-
 
 @dataclass(frozen=True)
 class TreeControl:
-    """A control says which trees the sentences get.
+    """The type of control tree to compute for each sentence.
+
+        control = TreeControl.from_tag("chain-flip0.25-seed2")
 
     kind: one of CONTROLS.
-    flip: the share of words, from 0 to 1, that are attached to another word.
-    seed: all that is left to chance depends on this number and on the tokens.
+    flip: fraction of words, from 0 to 1, to reattach to another word.
+    seed: random seed, which is combined with the tokens of the sentence.
     """
 
     kind: str = option(
-        "give each sentence its own tree (default), a chain in which each word is a child of the "
-        "word before it, the reversed chain, a flat tree below the first word, a random tree, or "
-        "its own tree with its nodes shuffled over the words",
+        "replace each tree by a control tree: own (default, no change), chain (each word is a "
+        "child of the previous one), reversed (of the next one), flat (all words are children of "
+        "the first), random, or shuffled (words permuted over the nodes)",
         "own",
         flag="--control",
         choices=CONTROLS,
         **one_of(*CONTROLS),
     )
     flip: float = option(
-        "attach this share of the words to other words, chosen by chance (default: %(default)s)",
+        "reattach this fraction of the words to random other words (default: %(default)s)",
         *(0.0, "", "RATE"),
         type=share,
         **limit(lambda rate: 0 <= rate <= 1, "a number from 0 to 1"),
     )
     seed: int = option(
-        "choose by chance with this seed; a sentence has the same tree wherever it occurs "
-        "(default: %(default)s)",
+        "random seed; equal sentences get equal control trees (default: %(default)s)",
         1,
         flag="--control-seed",
         type=positive,
@@ -82,7 +83,7 @@ class TreeControl:
             )
 
     def __bool__(self) -> bool:
-        """Return whether sentences get other trees than their own."""
+        """Return whether the control changes any tree."""
         return self.kind != "own" or self.flip > 0
 
     @property
@@ -91,8 +92,8 @@ class TreeControl:
 
     @property
     def tag(self) -> str:
-        """Return the control as one word, for files and options: chain-flip0.25-seed2."""
-        rate = f"{Decimal(repr(float(self.flip))):f}"  # never as 1e-05
+        """Return the control as a string for file names and options: chain-flip0.25-seed2."""
+        rate = f"{Decimal(repr(float(self.flip))):f}"  # not in scientific notation
         flip = f"-flip{rate}" if self.flip else ""
         seed = f"-seed{self.seed}" if self.seed != 1 else ""
         return f"{self.kind}{flip}{seed}"
@@ -102,8 +103,8 @@ class TreeControl:
         found = TAG.fullmatch(tag)
         if not found:
             raise InputError(
-                f"'{tag}' is no control of trees; write one of {', '.join(CONTROLS)}, and after it "
-                "what else is wanted, as in chain-flip0.25-seed2"
+                f"'{tag}' is not a control of trees; write one of {', '.join(CONTROLS)}, if wanted "
+                "with flip and seed, as in chain-flip0.25-seed2"
             )
         kind, flip, seed = found.groups(default="")
         return cls(kind, float(flip or 0), int(seed or 1))
@@ -119,7 +120,7 @@ class TreeControl:
         return replace(sentence, parents=parents, relations=relations)
 
     def tree(self, sentence: Sentence, dice: Dice) -> tuple[list[int], list[str]]:
-        """Return the parents and relations of a sentence before words are attached elsewhere."""
+        """Return the parents and relations of the control tree before `flip` is applied."""
         own, size = list(sentence.parents or ()), len(sentence.words)
         relations = sentence.relations or ["_"] * size
         if self.kind == "own":
@@ -131,7 +132,7 @@ class TreeControl:
 
 
 class Dice:
-    """These dice fall as the hash of a text says: the same on all machines and in all versions."""
+    """Random numbers derived from a hash of texts, reproducible across machines and versions."""
 
     def __init__(self, *text: str):
         self.key = hashlib.sha256("\n".join(text).encode()).digest()
@@ -146,7 +147,7 @@ class Dice:
         return self.below(2**53) < probability * 2**53
 
     def permutation(self, size: int) -> list[int]:
-        """Return the numbers from 0 to size - 1 in an order in which all are equally probable."""
+        """Return a uniformly distributed permutation of 0 to size - 1."""
         order = list(range(size))
         for last in range(size - 1, 0, -1):
             other = self.below(last + 1)
@@ -157,7 +158,7 @@ class Dice:
 def shuffled(
     parents: Sequence[int], relations: Sequence[str], order: Sequence[int]
 ) -> tuple[list[int], list[str]]:
-    """Return a tree in which word `order[k]` has the place and the relation that word k had."""
+    """Return a tree in which word `order[k]` takes the position and relation of word k."""
     parents_after, relations_after = [0] * len(order), [""] * len(order)
     for word, place in enumerate(order):
         parent = parents[word]
@@ -167,9 +168,9 @@ def shuffled(
 
 
 def random_tree(size: int, dice: Dice) -> list[int]:
-    """Return the parents of a random tree; each labelled tree with a root is equally probable.
+    """Return the parents of a tree drawn uniformly from all rooted labelled trees.
 
-    Prüfer's sequences of size - 2 numbers stand for the trees without a root, one for each.
+    It draws a Prüfer sequence; these correspond one-to-one to the unrooted labelled trees.
     """
     root = dice.below(size)
     sequence = [dice.below(size) for _ in range(size - 2)]
@@ -185,9 +186,9 @@ def random_tree(size: int, dice: Dice) -> list[int]:
 
 
 def neighbours_of(sequence: Sequence[int], size: int) -> list[list[int]]:
-    """Return the neighbours of each node in the tree of a Prüfer sequence.
+    """Decode a Prüfer sequence: return the neighbours of each node.
 
-    The smallest leaf is joined to the first number, and taken away, until two nodes are left.
+    It repeatedly connects the smallest leaf to the next number and removes it.
     """
     neighbours: list[list[int]] = [[] for _ in range(size)]
     if size == 1:
@@ -211,10 +212,10 @@ def neighbours_of(sequence: Sequence[int], size: int) -> list[list[int]]:
 def flipped(
     parents: Sequence[int], relations: Sequence[str], rate: float, dice: Dice
 ) -> tuple[list[int], list[str]]:
-    """Return the tree with a share of its words attached to other words, one after the other.
+    """Reattach words, each with probability `rate`, to random other words, one after the other.
 
-    A word moves with its subtree, so it is never attached within that. The root stays, and so does
-    a word that could only stay where it is.
+    A word moves with its subtree, so its new parent is never inside. The root stays, as do words
+    without another possible parent.
     """
     parents, relations = list(parents), list(relations)
     for word, parent in enumerate(parents):

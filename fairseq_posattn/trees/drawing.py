@@ -1,6 +1,6 @@
-"""Lay a tree out: as text, whose words are indented by their depth, or with arcs above the words.
+"""Layouts of trees: as text indented by depth, or with arcs above the words.
 
-All pictures with arcs have the places of `TreeLayout`, whatever they are drawn with.
+All pictures with arcs use the coordinates of `TreeLayout`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from itertools import islice, pairwise
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.trees.sentence import numbered
 
-LETTER, LABEL_LETTER = 8.0, 6.2  # widths that are a little more than most fonts need
+LETTER, LABEL_LETTER = 8.0, 6.2  # widths of letters, slightly more than most fonts need
 GAP, STEP, SIDE = 16, 6, 10  # spaces between words, between starts of arcs, at the edges
 RADIUS = 13  # of the corners of an arc
 
 
 def depths(parents: Sequence[int]) -> list[int]:
-    """Return the depth of each word: the number of edges from it up to the root."""
+    """Return the depth of each word, the number of edges to the root."""
     found: dict[int, int] = {0: -1}
     for word in range(1, len(parents) + 1):
         path = []
@@ -32,15 +32,14 @@ def depths(parents: Sequence[int]) -> list[int]:
 
 
 def drawn(words: Sequence[str], parents: Sequence[int]) -> Iterator[str]:
-    """Yield a line for each word: its depth, a tab, and the indented word."""
+    """Yield one line per word: its depth, a tab, and the indented word."""
     for word, depth in zip(words, depths(parents), strict=True):
         yield f"{depth}\t{'  ' * depth}{visible(word)}"
 
 
 @dataclass(frozen=True)
 class Arc:
-    """Leads from a parent to its child, with words counted from 0; the narrowest arcs have level
-    1."""
+    """An arc from a parent to its child, which count from 0; the lowest arcs have level 1."""
 
     parent: int
     child: int
@@ -52,7 +51,7 @@ class Arc:
 
 
 def arcs_of(parents: Sequence[int]) -> list[Arc]:
-    """Return all arcs but the root's, the narrowest first."""
+    """Return all arcs except that of the root, the narrowest first."""
     arcs: list[Arc] = []
     pairs = [(parent - 1, child) for child, parent in enumerate(parents) if parent]
     for parent, child in sorted(pairs, key=lambda pair: (abs(pair[0] - pair[1]), min(pair))):
@@ -63,23 +62,23 @@ def arcs_of(parents: Sequence[int]) -> list[Arc]:
 
 
 def width_of(text: str, letter: float) -> float:
-    """Return about how wide the text will be drawn; East Asian letters are squares."""
+    """Estimate the width of a text when drawn; East Asian characters are wide."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return letter * (len(text) + 0.9 * wide)
 
 
 class TreeLayout:
-    """The words of a tree stand beside each other, with an arc from each parent down to its child.
+    """Coordinates of a tree drawn as a row of words with arcs from parents to children.
 
-    Arcs whose spans overlap lie at different levels, the wider above the narrower. Arcs that leave
-    a word start beside its middle, wider ones nearer to it, so that no arcs of a projective tree
-    cross.
+    Arcs with overlapping spans have different levels, wider arcs above narrower ones. Arcs start
+    next to the middle of the parent, wider ones nearer to it, so that arcs of projective trees do
+    not cross.
     """
 
     def __init__(
         self, words: Sequence[str], parents: Sequence[int], relations: Sequence[str] | None = None
     ):
-        """Lay a tree out; arcs without relations have no labels."""
+        """relations: labels of the arcs; None: no labels."""
         self.words, self.relations = words, relations
         self.depths = depths(parents)
         self.roots = [word for word, parent in enumerate(parents) if not parent]
@@ -92,7 +91,7 @@ class TreeLayout:
         return self.places[arc.parent] + self.offsets[arc], self.places[arc.child]
 
     def starts_beside_middles(self) -> dict[Arc, int]:
-        """Return how far from the middle of its parent each arc starts."""
+        """Return the offset of each arc's start from the middle of its parent."""
         found: dict[Arc, int] = {}
         for side in (-1, 1):
             count: dict[int, int] = {}
@@ -103,8 +102,7 @@ class TreeLayout:
         return found
 
     def middles(self) -> list[float]:
-        """Return the x of each word, with room for the word, the starts of its arcs, and the arcs'
-        labels."""
+        """Return the x coordinate of each word, leaving space for words, arcs and labels."""
         halves = [max(width_of(word, LETTER), LETTER) / 2 for word in self.words]
         for arc, offset in self.offsets.items():
             halves[arc.parent] = max(halves[arc.parent], abs(offset) + 2)
@@ -123,7 +121,7 @@ class TreeLayout:
 
 
 def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -> list[str]:
-    """Return a name for each word; those of a multiword token have numbers: im/1, im/2."""
+    """Return a name for each word; words of a multiword token are numbered: im/1, im/2."""
     if words_of_token is None:
         return list(tokens)
     pairs = zip(tokens, words_of_token, strict=True)
@@ -131,18 +129,18 @@ def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -
 
 
 def words_by_counts(pieces: Sequence[str], counts: Sequence[int], marks: str) -> list[str]:
-    """Return the words that pieces spell, by the number of pieces of each word.
+    """Join pieces to words, given the number of pieces of each word.
 
-    A word without pieces is shown as `·`. `marks` is what begins or ends pieces within a word.
+    Words without pieces become `·`. marks: the prefix or suffix of pieces, which is removed.
     """
     rest = (piece.removeprefix(marks).removesuffix(marks) for piece in pieces)
     return ["".join(islice(rest, count)) or "·" for count in counts]
 
 
 def number_of_words(parents: Sequence[int], counts: Sequence[int]) -> int:
-    """Return the number of words of a tree that is padded by zeros.
+    """Return the number of words of a zero-padded tree.
 
-    A word without pieces is still recognised, because it has a parent or is one.
+    Words without pieces are recognised, because they have a parent or are one.
     """
     seen = [k for k, pair in enumerate(zip(parents, counts, strict=True), start=1) if any(pair)]
     return max([0, *seen, *parents])

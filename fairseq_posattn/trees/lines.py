@@ -1,14 +1,12 @@
-"""Read and write the text files between the steps of the preparation, with a sentence in each line.
+"""Read and write the text files of the preprocessing steps, which have one sentence per line.
 
-- A line of words holds words (`escape_whitespace`) joined by one space; an empty line is an empty
-  sentence.
-- A line of parents holds the parent of each word, counted from 1, with 0 for the root: `2 0 2`. The
-  line `-` says that there is no tree. Where the words are tokens of the text, the parents of the
-  words of one token are joined: `3+3 0` (im Haus).
-- A line of labels holds the relations of the words, a tab, and their parts of speech:
-  `det root`, a tab, `DET NOUN`. The line `-` says that there is no tree.
-- A line of trees holds, for each word, its parent and the number of its pieces: `2:1 0:3 2:1`.
-  Where the labels are known, a tab and the line of labels follow.
+- Words: separated by single spaces (see `escape_whitespace`); an empty line is an empty sentence.
+- Parents: the parent of each word, counted from 1, with 0 for the root: `2 0 2`; `-` for no tree.
+  In files by tokens, the parents of the words of one token are joined: `3+3 0` (im Haus).
+- Labels: the relations, a tab, and the parts of speech: `det root`, a tab, `DET NOUN`; `-` for no
+  tree.
+- Trees: the parent and the number of pieces of each word: `2:1 0:3 2:1`. If labels are known, a tab
+  and the line of labels follow.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +20,7 @@ from fairseq_posattn.trees.sentence import Labels, Tree
 
 NO_TREE = "-"
 TAB = "\t"
-# the parents of the words, or no tree; and how many words each token has (None: each has one)
+# parents of the words (None: no tree), and number of words of each token (None: one each)
 Parents = tuple[Sequence[int] | None, Sequence[int] | None]
 
 
@@ -31,7 +29,7 @@ def words_line(words: Sequence[str]) -> str:
 
 
 def parents_line(parents: Sequence[int] | None, words_of_token: Sequence[int] | None = None) -> str:
-    """Return the line that holds the parents of the words, or `-` if there is no tree."""
+    """Format the parents of the words, or `-` if there is no tree."""
     if parents is None:
         return NO_TREE
     if words_of_token is None:
@@ -45,24 +43,24 @@ def labels_line(labels: Labels) -> str:
 
 
 def tree_line(parents: Sequence[int], pieces: Sequence[int], labels: Labels | None = None) -> str:
-    """Return the line that holds the parent, the number of pieces and the labels of each word."""
+    """Format parents, numbers of pieces and labels of the words."""
     tree = " ".join([f"{parent}:{count}" for parent, count in zip(parents, pieces, strict=True)])
     return tree if labels is None else tree + TAB + labels_line(labels)
 
 
 def parse_words(line: str, where: str) -> list[str]:
-    """Read the words of a line; pieces are read in the same way."""
+    """Split a line into words or pieces; refuse other than single spaces."""
     words = line.split(" ") if line else []
     if "" in words:
         raise TreeError(
-            f"{where}: words must be separated by one space, "
-            "with none before the first and after the last"
+            f"{where}: the line starts or ends with a space or has two in a row; separate words by "
+            "single spaces"
         )
     return words
 
 
 def parse_parents(line: str, where: str, several_roots: str = "error") -> Parents:
-    """Read a line of parents, and check that they are a tree."""
+    """Parse a line of parents, and check that they form a tree."""
     if line == NO_TREE:
         return None, None
     tokens = parse_words(line, where)
@@ -74,12 +72,12 @@ def parse_parents(line: str, where: str, several_roots: str = "error") -> Parent
 
 
 def parse_labels(line: str, words: int, where: str) -> Labels:
-    """Read a line of labels, and check that there is one of each kind for each word."""
+    """Parse a line of labels, and check that each word has a relation and a part of speech."""
     columns = [parse_words(column, where) for column in line.split(TAB)]
     if len(columns) != 2 or any(len(column) != words for column in columns):
         raise TreeError(
-            f"{where}: the labels must be {words} relations, a tab and {words} parts of speech; "
-            "make them again from the same CoNLL-U file"
+            f"{where}: expected {words} relations, a tab and {words} parts of speech; create "
+            "parents and labels from the same CoNLL-U file"
         )
     return Labels(*columns)
 
@@ -89,8 +87,8 @@ def parse_tree(line: str, where: str) -> Tree:
     tokens = parse_words(line, where)
     if any(token.count(":") != 1 for token in tokens):
         raise TreeError(
-            f"{where}: the line is '{line}', but parent:pieces is expected for each word, as in "
-            "'2:1 0:3'; project the trees again"
+            f"{where}: expected parent:pieces for each word, as in '2:1 0:3', found '{line}'; "
+            "project the trees again"
         )
     numbers = _numbers(" ".join(tokens).replace(":", " ").split(" ") if tokens else [], where)
     parents, pieces = numbers[0::2], numbers[1::2]
@@ -107,7 +105,7 @@ def _numbers(tokens: Sequence[str], where: str) -> list[int]:
     numbers = plain_numbers(tokens)
     if numbers is None:
         raise TreeError(
-            f"{where}: '{tokens[first_odd(tokens)]}' is no whole number; write numbers like 10"
+            f"{where}: '{tokens[first_odd(tokens)]}' is not a whole number; write numbers like 10"
         )
     return numbers
 
@@ -118,12 +116,12 @@ def read_words(path: str | Path) -> Iterator[list[str]]:
 
 
 def read_parents(path: str | Path, several_roots: str = "error") -> Iterator[Parents]:
-    """Yield the parents of the words of each line of a file."""
+    """Yield the parents in each line of a file."""
     for number, line in enumerate(read_lines(path), start=1):
         yield parse_parents(line, f"{path}:{number}", several_roots)
 
 
 def read_trees(path: str | Path) -> Iterator[Tree]:
-    """Yield the tree of each line of a file, with the number of pieces of each word."""
+    """Yield the tree in each line of a file."""
     for number, line in enumerate(read_lines(path), start=1):
         yield parse_tree(line, f"{path}:{number}")

@@ -1,8 +1,8 @@
-"""Project a tree from words to pieces: count how many pieces each of its words was split into.
+"""Project a tree from words to pieces: count the pieces of each word.
 
-Words and pieces are aligned by the characters of the line that both of them came from. All offsets
-count the characters of a line without whitespace (`dense`), so a parser and a segmenter may cut and
-space the line as they like. A span is (first, one after last).
+Words and pieces are aligned by the characters of their common line of text. All offsets refer to
+the line without whitespace (`dense`), so parser and segmenter may split and space it differently. A
+span is (start, end), with the end excluded.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.sentence import OPEN_BOX, Sentence, shortened
 
 Span = tuple[int, int]
-NOT_SHOWN = f"{OPEN_BOX}\u2581\ufffd"  # sentencepiece writes spaces for the last two
+NOT_SHOWN = f"{OPEN_BOX}\u2581\ufffd"  # sentencepiece replaces the last two by spaces
 
 
 def dense(text: str) -> str:
-    """Return a text without whitespace and without the open box, which stands for whitespace."""
+    """Remove whitespace and the open box, which represents whitespace, from a text."""
     return "".join(text.replace(OPEN_BOX, " ").split())
 
 
 def spans(tokens: Sequence[str]) -> list[Span]:
-    """Return the span of each token in the dense text that the tokens spell."""
+    """Return the span of each token in their concatenated dense text."""
     ends = list(accumulate(len(dense(token)) for token in tokens))
     return list(zip([0, *ends], ends, strict=False))
 
@@ -40,9 +40,9 @@ def word_spans(tokens: Sequence[str], words_of_token: Sequence[int] | None = Non
 
 
 def match(line: str, tokens: Sequence[str], where: str) -> None:
-    """Raise an error, which begins with `where`, unless the tokens of a tree spell the line.
+    """Raise a TreeError that starts with `where` unless the tokens of a tree spell the line.
 
-    The characters must be the same, up to case, compatibility (NFKC) and the kind of punctuation.
+    Differences in case, compatibility characters (NFKC) and type of punctuation are ignored.
     """
     ours, theirs = dense(line), dense("".join(tokens))
     if ours == theirs:
@@ -58,8 +58,8 @@ def match(line: str, tokens: Sequence[str], where: str) -> None:
     )
     raise TreeError(
         f"{where}: text and tree do not match: character {differs + 1} (without spaces) is {found} "
-        f"in the text and {expected} in the tree; the text is '{shortened(line)}', the tree has "
-        f"'{shortened(' '.join(tokens))}'; parse and segment the same lines"
+        f"in the text and {expected} in the tree; parse and segment the same lines (the text is "
+        f"'{shortened(line)}', the tree has '{shortened(' '.join(tokens))}')"
     )
 
 
@@ -68,19 +68,19 @@ def _alike(a: str, b: str) -> bool:
 
 
 def same_text(a: str, b: str) -> bool:
-    """Return whether texts are the same up to case, compatibility (NFKC), and the kind of
-    punctuation; what is not visible, such as spaces and zero-width characters, does not count."""
+    """Return whether texts are equal up to case, compatibility characters (NFKC), type of
+    punctuation, and invisible characters such as spaces and zero-width characters."""
     return a == b or _plain(a) == _plain(b)
 
 
 def _plain(text: str) -> str:
-    # decomposed, a text is the same whether or not its marks are joined to their letters
+    # NFKD unifies precomposed characters and sequences of combining characters
     found = (
         "." if _is_punctuation(character) else character
         for character in unicodedata.normalize("NFKD", text)
         if character not in NOT_SHOWN and unicodedata.category(character)[0] not in "CZ"
     )
-    # together they know the final sigma of Greek and the dotless i of Turkish
+    # together they unify the final sigma of Greek and the dotless i of Turkish
     return "".join(found).upper().casefold()
 
 
@@ -91,16 +91,16 @@ def _is_punctuation(character: str) -> bool:
 def project_spans(
     parents: Sequence[int], words: Sequence[Span], pieces: Sequence[Span]
 ) -> list[int]:
-    """Return how many pieces each word has.
+    """Return the number of pieces of each word.
 
-    A piece that covers several words counts for the word that is the parent of the others, if there
-    is one, and otherwise for the first of them. It never counts for a word that stands before the
-    word of the previous piece. A piece without characters counts for the word that follows.
+    A piece that covers several words is assigned to the word that is the parent of the others, if
+    there is one, otherwise to the first, but never to a word before that of the previous piece. A
+    piece without characters is assigned to the following word.
     """
     counts = [0] * len(words)
     if pieces and not words:
-        raise TreeError(f"there are {len(pieces)} pieces, but no word that they could belong to")
-    first = chosen = 0  # the words before `first` end before the piece begins
+        raise TreeError(f"there are {len(pieces)} pieces, but no words; parse the line again")
+    first = chosen = 0  # the words before `first` end before the piece starts
     for begin, end in pieces:
         while first < len(words) - 1 and words[first][1] <= begin:
             first += 1
@@ -111,9 +111,9 @@ def project_spans(
 
 
 def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[int]:
-    """Return the words, from `first` on, that share a character with the span (begin, end).
+    """Return the words from `first` on that overlap the span (begin, end).
 
-    At the end of the line, where no word does, these are the words of the last token.
+    Return the words of the last token if the span is at the end of the line.
     """
     last = first
     while last < len(words) and words[last][0] < end:
@@ -123,7 +123,7 @@ def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[in
 
 
 def _parent_of_all(parents: Sequence[int], covered: Sequence[int]) -> int:
-    """Return the one of several words that is the parent of all others, or else the first word."""
+    """Return the word that is the parent of all others, or else the first one."""
     for parent in covered:
         if all(parents[word] == parent + 1 for word in covered if word != parent):
             return parent
@@ -136,9 +136,9 @@ SEPARATOR = "@@"
 def words_of_pieces(
     pieces: Sequence[str], separator: str = SEPARATOR
 ) -> tuple[list[str], list[int]]:
-    """Return the words that pieces of subword-nmt spell, and the number of pieces of each word.
+    """Join pieces of subword-nmt to words, and return them with their numbers of pieces.
 
-    A piece that ends in the separator is joined to the next piece.
+    words_of_pieces(["ein", "Haus@@", "boot"])  # (["ein", "Hausboot"], [1, 2])
     """
     words, counts, beginning = [], [], []
     for piece in pieces:
@@ -150,8 +150,8 @@ def words_of_pieces(
         beginning = []
     if beginning:
         raise TreeError(
-            f"the last piece '{pieces[-1]}' must be joined to a next one, but there is none; "
-            "segment the line again, which seems cut off"
+            f"the last piece '{pieces[-1]}' ends with '{separator}', but no piece follows; "
+            "segment the line again, since it seems truncated"
         )
     return words, counts
 
@@ -163,9 +163,11 @@ def without_separators(pieces: Sequence[str], separator: str = SEPARATOR) -> lis
 def project(
     sentence: Sentence, pieces: Sequence[str], where: str, separator: str = SEPARATOR
 ) -> list[int]:
-    """Return the number of pieces of each word of a sentence that subword-nmt segmented.
+    """Return the number of pieces of each word of a sentence, from pieces of subword-nmt.
 
-    Its pieces spell the whole line, so the line itself is not needed.
+        counts = project(sentence, ["ein", "Haus@@", "boot"], "train.bpe.de:1")
+
+    where: start of error messages. The line is not needed, because the pieces spell it.
     """
     try:
         spelled, counts = words_of_pieces(pieces, separator)
@@ -180,7 +182,7 @@ def project(
 
 
 def project_line(sentence: Sentence, line: str, pieces: Sequence[Span], where: str) -> list[int]:
-    """Return the number of pieces of each word, from the spans of the pieces in the line."""
+    """Return the number of pieces of each word, given the spans of the pieces in the line."""
     parents = checked_parents(sentence, where)
     tokens = sentence.tokens
     match(line, tokens, where)
@@ -188,13 +190,13 @@ def project_line(sentence: Sentence, line: str, pieces: Sequence[Span], where: s
 
 
 def checked_parents(sentence: Sentence, where: str) -> Sequence[int]:
-    """Return the parents of the words, or raise an error if there is not one for each word."""
+    """Return the parents of the words; raise a TreeError unless each word has one."""
     parents = sentence.parents
     if parents is None:
         raise TreeError(f"{where}: the sentence has no tree; parse it")
     if len(parents) != len(sentence.words):
         raise TreeError(
-            f"{where}: the sentence has {len(sentence.words)} words and its tree {len(parents)}; "
-            "make both from the same CoNLL-U file"
+            f"{where}: the sentence has {len(sentence.words)} words, but its tree {len(parents)}; "
+            "create both from the same CoNLL-U file"
         )
     return parents

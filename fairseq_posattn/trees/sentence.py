@@ -1,11 +1,11 @@
-"""This module holds a sentence with its tree, in one class whether it is read, parsed or shown.
+"""Sentences with dependency trees and labels.
 
-A line holds words separated by one space, and a FORM of CoNLL-U may contain whitespace ("10 000", a
-no-break space, U+3000). fairseq and other readers of the line would split such a word, so each
-whitespace character within a word is written as the open box, U+2423.
+A FORM of CoNLL-U may contain whitespace ("10 000", a no-break space, U+3000), at which fairseq and
+other programs would split the word. Therefore each whitespace character within a word is replaced
+by the open box, U+2423.
 
-The labels of a word are the name of its relation to its parent, which may have a subtype after a
-colon (acl:relcl), and its part of speech. Both are those of Universal Dependencies.
+The labels of a word are its relation to its parent, possibly with a subtype after a colon
+(acl:relcl), and its part of speech, both from Universal Dependencies.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ WHITESPACE = re.compile(r"\s")
 
 
 def shortened(text: str, longest: int = 40) -> str:
-    """Return the beginning of a text, for messages."""
+    """Truncate a text for messages."""
     return text if len(text) <= longest else text[:longest] + "…"
 
 
 def escape_whitespace(form: str) -> str:
-    """Return the word as the text files of the preparation spell it."""
+    """Replace whitespace within a word by the open box, U+2423: "10 000" becomes "10␣000"."""
     return WHITESPACE.sub(OPEN_BOX, form)
 
 
@@ -35,7 +35,7 @@ Multiword = tuple[int, int, str]  # first word (from 0), number of words, form o
 
 
 class Tags(NamedTuple):
-    """Tags hold what CoNLL-U says of a word besides its place in the tree."""
+    """The columns LEMMA, UPOS, XPOS and FEATS of a word in CoNLL-U."""
 
     lemma: str = "_"
     upos: str = "_"
@@ -48,15 +48,17 @@ NO_TAGS = Tags()
 
 @dataclass(slots=True)
 class Sentence:
-    """A sentence has words, and a tree if its parents are known.
+    """The words of a sentence, and its dependency tree if it has one.
 
-    words: the words as the tree has them (in, dem); `tokens` are as the text has them (im).
-    parents: the parent of each word, counted from 1, with 0 for the root; None if there is no tree.
-    multiword: the tokens that have several words.
-    relations, tags: the relation and the tags of each word; None where they are not needed.
-    note: what was done to the sentence, if the user should know it.
-    path, line: the file, and the line on which the sentence starts.
-    text: the line as it was written, where that is known.
+        Sentence(["the", "cat", "sleeps"], [2, 3, 0])
+
+    words: the syntactic words (in, dem); `tokens` are those of the text (im).
+    parents: the parent of each word, counted from 1, with 0 for the root; None: no tree.
+    multiword: the tokens of several words.
+    relations, tags: the relation and the tags of each word; None if they were not read.
+    note: a remark on the parsing of the sentence, for the user.
+    path, line: the file and the number of the first line of the sentence.
+    text: the raw line, if it is known.
     """
 
     words: list[str]
@@ -74,12 +76,12 @@ class Sentence:
 
     @property
     def where(self) -> str:
-        """Return file and line, with which messages begin."""
+        """Return file and line, for the start of error messages."""
         return f"{self.path}:{self.line}"
 
     @property
     def tokens(self) -> list[str]:
-        """Return the words as the text has them: im, not in and dem."""
+        """Return the tokens of the text: im, not in and dem."""
         if not self.multiword:
             return self.words
         tokens = list(self.words)
@@ -89,7 +91,7 @@ class Sentence:
 
     @property
     def words_of_token(self) -> list[int] | None:
-        """Return how many words each token has, or None if each of them has one."""
+        """Return the number of words of each token, or None if each has one."""
         if not self.multiword:
             return None
         counts = [1] * len(self.words)
@@ -130,9 +132,11 @@ def of_tokens(
     relations: Sequence[str] | None = None,
     tags: Sequence[str] | None = None,
 ) -> Sentence:
-    """Make a sentence of which only the tokens are known; the words of im are im/1 and im/2.
+    """Return a sentence from the tokens of its text, for parsers (public name: Parsed).
 
-    relations, tags: the name of the relation and the universal part of speech of each word.
+        Parsed(["im", "Haus"], [3, 3, 0], words_of_token=[2, 1])  # words im/1, im/2, Haus
+
+    relations, tags: the relation and the universal part of speech of each word.
     """
     names = None if relations is None else list(relations)
     of_words = None if tags is None else [Tags(upos=tag) for tag in tags]
@@ -150,15 +154,14 @@ def of_tokens(
 
 
 def numbered(token: str, count: int) -> list[str]:
-    """Return a name for each word of a token: im/1, im/2, or the token itself if it is one word."""
+    """Return a name for each word of a token: im/1, im/2, or the token itself for one word."""
     return [token] if count == 1 else [f"{token}/{k + 1}" for k in range(count)]
 
 
 def join_parts(parts: Sequence[Sentence], note: str | None = None) -> Sentence:
-    """Join the parts of a line, each with a tree, to one sentence.
+    """Join the parts of a line, each with a tree, into one sentence.
 
-    All roots but the first become children of the first, also those within a part, and get the
-    relation parataxis.
+    All roots except the first become its children, with the relation parataxis.
     """
     words: list[str] = []
     parents: list[int] = []
@@ -175,7 +178,7 @@ def join_parts(parts: Sequence[Sentence], note: str | None = None) -> Sentence:
 
 
 def mended(relations: Sequence[str], before: Sequence[int], after: Sequence[int]) -> list[str]:
-    """Return the relations, with parataxis for the words whose parent has changed."""
+    """Return the relations with parataxis for words whose parent has changed."""
     return [
         relation if old == new else "parataxis"
         for relation, old, new in zip(relations, before, after, strict=True)
@@ -187,9 +190,9 @@ KINDS = ("relations", "tags")
 
 
 class Labels(NamedTuple):
-    """These are the labels of the words of a sentence.
+    """The labels of the words of a sentence.
 
-    relations: the name of the relation of each word to its parent, such as nsubj, or `_`.
+    relations: the relation of each word to its parent, such as nsubj, or `_`.
     tags: the universal part of speech of each word, such as NOUN, or `_`.
     """
 
@@ -198,10 +201,7 @@ class Labels(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A tree of pieces has, for each word, its parent and the number of its pieces.
-
-    labels: the labels of the words, where they are known.
-    """
+    """A projected tree: parent and number of pieces of each word, and the labels, if known."""
 
     parents: Sequence[int]
     pieces: Sequence[int]
@@ -209,7 +209,7 @@ class Tree(NamedTuple):
 
 
 def labels_of(sentence: Sentence) -> Labels:
-    """Return the labels of a sentence as text files spell them, with `_` where one is unknown."""
+    """Return the labels of a sentence for text files, with `_` for unknown ones."""
     relations, tags = unknown(len(sentence.words))
     if sentence.relations is not None:
         relations = [plain(relation) for relation in sentence.relations]
@@ -223,10 +223,10 @@ def unknown(words: int) -> Labels:
 
 
 def plain(label: str) -> str:
-    """Return a label that can stand between spaces; an empty one is unknown."""
+    """Escape whitespace in a label; replace an empty one by `_`."""
     return escape_whitespace(label) or UNKNOWN
 
 
 def without_subtype(relation: str) -> str:
-    """Return the universal part of a relation, acl of acl:relcl; nothing before it is unknown."""
+    """Return a relation without its subtype, acl of acl:relcl, or `_` if nothing is left."""
     return relation.partition(":")[0] or UNKNOWN

@@ -1,6 +1,6 @@
 """Store the trees of a corpus in two memory-mapped files, PREFIX.tree.bin and PREFIX.tree.idx.
 
-store_format.py describes their layout.
+store_format.py documents their layout.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from fairseq_posattn.trees.store_format import (
     ranges,
 )
 
-__all__ = [  # other modules need some names of the layout, too
+__all__ = [  # includes names of the layout that other modules use
     "BLOCK",
     "HEADER",
     "WORD",
@@ -61,16 +61,20 @@ Integers = NDArray[np.integer[Any]]
 
 
 class TreeWriter:
-    """A TreeWriter writes both files, which take their names when the block ends after `finish`.
+    """Writes both files atomically; call `finish` at the end of the block.
 
-    labels: the fingerprint of the dictionaries of the labels; None: the trees have no labels.
+        with TreeWriter("data/train.de-en") as trees:
+            trees.add([2, 0], [1, 2], source)  # two words, three pieces
+            trees.finish(source_files)
+
+    labels: fingerprint of the dictionaries of the labels; None: no labels.
     """
 
     def __init__(self, prefix: str, labels: bytes | None = None):
         self.prefix = prefix
         self.labels = labels
         self.kind = WORD if labels is None else LABELLED_WORD
-        self.words = array("q", [0])  # a list of numbers would take four times the memory
+        self.words = array("q", [0])  # a list would need four times the memory
         self.checksums = array("I")
         self.most_pieces = 0
         self.finished = False
@@ -105,13 +109,13 @@ class TreeWriter:
 
         parents: the parent of each word, counted from 1, with 0 for the root.
         pieces: the number of pieces of each word.
-        source: the numbers of the pieces in the dictionary.
-        labels: the numbers of the relations and of the parts of speech, where trees have labels.
+        source: the dictionary indices of the pieces.
+        labels: the indices of relations and parts of speech, if trees have labels.
         """
         if len(parents) > LARGEST or max(pieces, default=0) > LARGEST:
             raise TreeError(
                 f"sentence {len(self.checksums) + 1} of {self.prefix} has more than {LARGEST:,} "
-                "words, or a word with more pieces; remove it"
+                "words or pieces per word; remove it"
             )
         record = np.empty(len(parents), self.kind)
         record["parent"], record["pieces"] = parents, pieces
@@ -123,7 +127,7 @@ class TreeWriter:
         self.checksums.append(checksum(source))
 
     def add_file(self, trees: TreeFile) -> None:
-        """Add all trees of another file, which has labels if this one has."""
+        """Append all trees of another file; both must have labels, or neither."""
         for begin in range(0, len(trees), BLOCK):
             sentences = np.arange(begin, min(begin + BLOCK, len(trees)))
             records, lengths = trees.read(sentences)
@@ -133,7 +137,7 @@ class TreeWriter:
         self.checksums.extend(trees.checksums.tolist())
 
     def finish(self, source_files: Iterable[str | os.PathLike[str]]) -> None:
-        """Write the trees that `add` has collected, and the fingerprint of the source files."""
+        """Write the added trees and the fingerprint of the source files."""
         pieces_bytes = 1 if self.most_pieces <= np.iinfo(np.uint8).max else 2
         separate(self.records, self.bin, WORD if self.labels is None else STORED_WORD, pieces_bytes)
         counts = len(self.checksums), pieces_bytes
@@ -149,7 +153,7 @@ class TreeWriter:
 
 
 def separate(records: BinaryIO, path: Path, kind: np.dtype[np.void], pieces_bytes: int) -> None:
-    """Write records as plain arrays, one for each of their fields, block by block."""
+    """Convert a file of records to one array per field, block by block."""
     with open(path, "wb") as out:
         for field in kind.names or ():
             stored = f"<u{pieces_bytes}" if field == "pieces" else kind[field]
@@ -159,24 +163,26 @@ def separate(records: BinaryIO, path: Path, kind: np.dtype[np.void], pieces_byte
 
 
 class TreeFile:
-    """A TreeFile reads trees when it is asked for them; another process can get it, too.
+    """Reads trees on demand from memory-mapped files; can be pickled.
 
-    with_labels: whether `read` returns the labels, too, which the file must have then.
+        records, lengths = TreeFile("data/train.de-en").read(np.array([0, 5]))
+
+    with_labels: whether `read` also returns the labels, which the file must contain.
     """
 
     def __init__(self, prefix: str, with_labels: bool = False):
         self.prefix = prefix
         self.with_labels = with_labels
-        self.new_labels: NDArray[np.uint16] | None = None  # for each stored pair of labels
+        self.new_labels: NDArray[np.uint16] | None = None  # replacement for each pair of labels
         self.open()
 
     def open(self) -> None:
-        """Map both files into memory, and refuse damaged ones."""
+        """Map both files into memory; raise a TreeError if they are damaged."""
         path = idx_path(self.prefix)
         raw = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
         kind = HEADERS.get(bytes(raw[: len(MAGIC)]))
         if kind is None or raw.size < kind.itemsize:
-            raise TreeError(f"{path}: this is no index of trees; run posattn-binarize again")
+            raise TreeError(f"{path}: this is not an index of trees; run posattn binarize again")
         header = np.array(raw[: kind.itemsize].view(kind)[0])
         count = int(header["sentences"])
         end = kind.itemsize + 8 * (count + 1)
@@ -185,7 +191,7 @@ class TreeFile:
         check_size(path, end + 4 * count)
         if index_fingerprint(header, raw[kind.itemsize :]) != header["index"]:
             raise damaged(path)
-        # these are plain arrays on the mapped memory, because np.memmap itself is slow to index
+        # plain arrays on the mapped memory, because indexing np.memmap is slow
         self.starts = np.asarray(raw[kind.itemsize : end].view("<i8"))
         self.checksums = np.asarray(raw[end:].view("<u4"))
         if self.starts[0] != 0 or not grows(self.starts):
@@ -195,15 +201,15 @@ class TreeFile:
         self.map_words(int(header["pieces_bytes"]), bytes(header["trees"]))
 
     def map_words(self, pieces_bytes: int, expected: bytes) -> None:
-        """Map the file of words into memory, and refuse one that the index was not made with."""
+        """Map the file of words into memory; raise a TreeError if it does not match the index."""
         path = bin_path(self.prefix)
         count = int(self.starts[-1])
         end = (2 + pieces_bytes) * count
         check_size(path, end if self.labels is None else end + 2 * count)
         if fingerprint([path]) != expected:
             raise TreeError(
-                f"{path}: {idx_path(self.prefix)} was made with another file of this name; "
-                "make the trees again with posattn-binarize"
+                f"{path}: {idx_path(self.prefix)} was written for another version of this file; "
+                "create both again with posattn binarize"
             )
         raw = np.memmap(path, np.uint8, "r") if count else np.empty(0, np.uint8)
         self.parents = np.asarray(raw[: 2 * count].view("<u2"))
@@ -221,7 +227,7 @@ class TreeFile:
         self.open()
 
     def read(self, sentences: Integers) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-        """Return records of the words of the sentences, and the number of words of each."""
+        """Return one record per word of the sentences, and the number of words of each."""
         starts, ends = self.starts[sentences], self.starts[sentences + 1]
         lengths = ends - starts
         words = ranges(starts, lengths)
@@ -236,19 +242,18 @@ class TreeFile:
     def check(
         self, source_files: Sequence[str | os.PathLike[str]], source: Sequence[Integers]
     ) -> None:
-        """Raise an error unless the trees belong to the source.
+        """Raise a TreeError unless the trees match the source.
 
-        source: the pieces of each sentence, and end of sentence; its `sizes` are used if it has
-            them.
+        source: the indices of the pieces and of the end of sentence, for each sentence.
         """
         names = f"{idx_path(self.prefix)} does not belong to {source_files[0]}"
-        remedy = "make the trees again with posattn-binarize"
+        remedy = "create the trees again with posattn binarize"
         if len(self) != len(source):
             differs = first_difference(self, source)
             where = (
-                "the shorter is a part of the longer"
+                "the shorter one is a prefix of the longer one"
                 if differs is None
-                else f"they differ first at sentence {differs + 1}"
+                else f"the first difference is in sentence {differs + 1}"
             )
             raise TreeError(
                 f"{names}: there are {len(self)} trees for {len(source)} sentences ({where}); "
@@ -258,13 +263,11 @@ class TreeFile:
             return
         differs = first_difference(self, source)
         if differs is not None:
-            raise TreeError(
-                f"{names}: the first sentence that differs is number {differs + 1}; {remedy}"
-            )
+            raise TreeError(f"{names}: the first difference is in sentence {differs + 1}; {remedy}")
 
 
 def first_difference(trees: TreeFile, source: Sequence[Integers]) -> int | None:
-    """Return the first sentence whose checksum or number of pieces is not the tree's, or None."""
+    """Return the first sentence whose checksum or number of pieces differs, or None."""
     for k in range(min(len(trees), len(source))):
         pieces = np.asarray(source[k])
         record, _ = trees.read(np.array([k]))

@@ -1,13 +1,13 @@
-"""Define the layout of a pair of tree files, and the digests that tell whether they are as written.
+"""The layout of a pair of tree files, and the digests that detect changes.
 
-.bin holds the parents of all words (1-based, 0 = root; uint16), then the numbers of their pieces
-(uint8, or uint16 where some word has more than 255), and then, in files of version 3, the numbers
-of their relation and of their part of speech (uint8 each, side by side). These are plain arrays,
-from which numpy picks ten times as fast as from three-byte records.
-.idx holds a header, then for each sentence the number of words before it (int64, one more at the
-end) and a checksum of its source pieces (uint32). The header holds fingerprints of .bin, of the
-source files that the trees were made for, and of the rest of .idx, and in version 3 that of the
-dictionaries of the labels. Trees without labels are written as version 2.
+.bin contains the parents of all words (1-based, 0 = root; uint16), then their numbers of pieces
+(uint8, or uint16 if a word has more than 255), and in files of version 3 the indices of relation
+and part of speech (uint8 each, interleaved). From these arrays, numpy selects ten times as fast as
+from three-byte records.
+.idx contains a header, then for each sentence the number of words before it (int64, and the total
+at the end) and a checksum of its source pieces (uint32). The header contains fingerprints of .bin,
+of the source files, of the rest of .idx, and in version 3 of the dictionaries of the labels. Trees
+without labels are written as version 2.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAGIC = b"POSATTN TREES 2\n"
 MAGIC_3 = b"POSATTN TREES 3\n"
 WORD = np.dtype([("parent", "<u2"), ("pieces", "<u2")])
 LABELLED_WORD = np.dtype([*WORD.descr, ("relation", "u1"), ("tag", "u1")])
-STORED_WORD = np.dtype([*WORD.descr, ("labels", "<u2")])  # both labels are read at once
+STORED_WORD = np.dtype([*WORD.descr, ("labels", "<u2")])  # both labels as one number
 LARGEST = np.iinfo(np.uint16).max
 HEADER = np.dtype(
     [
@@ -59,7 +59,7 @@ def exists(prefix: str) -> bool:
 
 
 def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> bytes:
-    """Return a digest of files: of all bytes up to 64 MiB, and of 1,024 spread blocks beyond."""
+    """Return a digest of files: of all bytes up to 64 MiB, of larger files 1,024 blocks."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         size = os.path.getsize(path)
@@ -72,10 +72,7 @@ def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> bytes:
 
 
 def index_fingerprint(header: NDArray[np.void], body: NDArray[np.uint8]) -> bytes:
-    """Return a digest of an index: of the header without this digest, and of the bytes after it.
-
-    All bytes are read up to 64 MiB, and 1,024 blocks spread over the file beyond.
-    """
+    """Return a digest of the header without this digest and, like `fingerprint`, of the body."""
     digest = hashlib.blake2b(digest_size=16)
     blank = header.copy()
     blank["index"] = b""
@@ -87,22 +84,19 @@ def index_fingerprint(header: NDArray[np.void], body: NDArray[np.uint8]) -> byte
 
 
 def block_starts(size: int) -> list[int]:
-    """Return where the blocks begin that are read for the digest of a file of this size."""
+    """Return the offsets of the blocks for the digest of a file of this size."""
     if size <= BLOCK * BLOCKS:
         return list(range(0, size, BLOCK))
     return [int(start) for start in np.linspace(0, size - BLOCK, BLOCKS)]
 
 
 def checksum(pieces: NDArray[np.integer[Any]]) -> int:
-    """Return the checksum of the piece numbers of a sentence, whatever integer type they have."""
+    """Return a checksum of the piece indices of a sentence, independent of their integer type."""
     return zlib.crc32(np.ascontiguousarray(pieces, dtype="<i4").data)
 
 
 def damaged(path: Path) -> TreeError:
-    return TreeError(
-        f"{path}: the file was damaged after it was written; "
-        "make the trees again with posattn-binarize"
-    )
+    return TreeError(f"{path}: the file is damaged; create the trees again with posattn binarize")
 
 
 def check_size(path: Path, expected: int) -> None:
@@ -110,12 +104,12 @@ def check_size(path: Path, expected: int) -> None:
     if size != expected:
         raise TreeError(
             f"{path}: the file has {size} bytes instead of {expected}; "
-            "make the trees again with posattn-binarize"
+            "create the trees again with posattn binarize"
         )
 
 
 def grows(starts: NDArray[np.int64]) -> bool:
-    """Return whether no offset is below the one before it; going by blocks saves memory."""
+    """Return whether offsets never decrease; processing blocks saves memory."""
     return all(
         (np.diff(starts[begin : begin + BLOCK + 1]) >= 0).all()
         for begin in range(0, len(starts) - 1, BLOCK)
@@ -123,7 +117,7 @@ def grows(starts: NDArray[np.int64]) -> bool:
 
 
 def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of several ranges: starts [5, 2] and lengths [2, 3] give 5, 6, 2, 3, 4."""
+    """Concatenate ranges: starts [5, 2] and lengths [2, 3] give 5, 6, 2, 3, 4."""
     ends = np.cumsum(lengths)
     count = int(ends[-1]) if len(ends) else 0
     return np.arange(count) + np.repeat(starts - ends + lengths, lengths)

@@ -1,1 +1,1 @@
-"""Do a large work in shards, on this machine or on a cluster, and go on with it after a kill."""
+"""Process large files in shards, locally or on a cluster, with resumption after a kill."""

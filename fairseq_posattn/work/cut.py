@@ -1,4 +1,4 @@
-"""Cut the lines of a step into shards, once: a later run finds the plan and goes on with it."""
+"""Split the inputs of a step into shards, once; later runs read the plan and resume it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fairseq_posattn.work.made import Made
 
 
 def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
-    """Return the work as it was planned before, or cut the inputs into shards.
+    """Return the work that was planned before, or split the inputs into shards.
 
-    What has a record is refused if it was begun with other choices.
+    Raise an InputError if a step with a record was started with other options before.
     """
     key = {**step.key(), "shard_lines": shard_lines} if step.record else None
     if (folder / PLAN).exists() and (work := planned_before(step, folder)):
@@ -31,13 +31,13 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
             return work
         if len(work.pending()) < len(work.shards) or (work.logs / TASK).exists():
             raise InputError(
-                f"{folder}: this {step.name} was begun with other choices "
+                f"{folder}: this {step.name} was started with other options "
                 f"({difference(work, key or {})}); run the same command as before, or remove the "
-                "folder and begin anew"
+                "folder to start again"
             )
         remove(folder)
     elif is_used(folder):
-        raise InputError(f"{folder}: the folder has no {PLAN}; remove it and begin anew")
+        raise InputError(f"{folder}: the folder has no {PLAN}; remove it to start again")
     with folder_written_whole(folder, lock=False) as partial:
         for name in ("input", "done", "logs"):
             (partial / name).mkdir()
@@ -47,19 +47,19 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
 
 
 def planned_before(step: LineStep, folder: Path) -> LineWork | None:
-    """Return the work that is planned in a folder; that of an earlier version is removed."""
+    """Read the plan in a folder; remove the folder if an earlier version wrote it."""
     if (plan := Made.read(folder / PLAN)) and plan.answer:
         return LineWork(folder, step, [Shard(**s) for s in plan.answer["shards"]], plan.key)
     found = read_json(folder / PLAN, f"remove {folder}")
     if "shards" not in found:
         raise InputError(f"{folder / PLAN}: the file is damaged; remove {folder}")
-    say(f"{folder}: an earlier version has begun this {step.name}, so it begins anew")
+    say(f"{folder}: an earlier version started this {step.name}, so it starts again")
     remove(folder)
     return None
 
 
 def difference(work: LineWork, now: dict[str, Any]) -> str:
-    """Return the first choice that is not that of the plan, with both values."""
+    """Describe the first option that differs from the plan, with both values."""
     name = next(name for name in {**now, **work.key} if work.key.get(name) != now.get(name))
     before, value = work.key.get(name), now.get(name)
     if name == "files":
@@ -68,7 +68,7 @@ def difference(work: LineWork, now: dict[str, Any]) -> str:
             for path, a, b in zip(work.step.inputs, before or [], value or [], strict=False)
             if a != b
         ]
-        return f"{others[0]} is another one" if others else "other files"
+        return f"{others[0]} has changed" if others else "other files"
     if isinstance(before, dict) and isinstance(value, dict):
         pairs = [(key, before.get(key), value.get(key)) for key in {**value, **before}]
         return f"{name}: " + ", ".join(f"{key} was {a}, is {b}" for key, a, b in pairs if a != b)
@@ -76,7 +76,7 @@ def difference(work: LineWork, now: dict[str, Any]) -> str:
 
 
 def cut(step: LineStep, folder: Path, shard_lines: int) -> Iterator[Shard]:
-    """Write the lines of each shard, and yield the shards."""
+    """Write the input files of each shard, and yield the shards."""
     start = 0
     for k, block in enumerate(blocks([step.read(path) for path in step.inputs], shard_lines)):
         (folder / f"{k:05d}").mkdir()
@@ -88,9 +88,10 @@ def cut(step: LineStep, folder: Path, shard_lines: int) -> Iterator[Shard]:
 
 
 def blocks(texts: Sequence[Iterator[bytes]], size: int) -> Iterator[list[list[bytes]]]:
-    """Yield the next lines of all texts together.
+    """Yield blocks of at least `size` parallel lines; the last one may be shorter.
 
-    No block but the first one begins with a byte order mark, which a reader would take off.
+    A line that starts with a byte order mark stays in the block before, since a reader would strip
+    the mark at the start of a file.
     """
     ahead = [next(text, b"") for text in texts]
     while ahead[0]:
@@ -104,10 +105,7 @@ def blocks(texts: Sequence[Iterator[bytes]], size: int) -> Iterator[list[list[by
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder of shards.
-
-    It is renamed first, so that a later run sees all of it or nothing, even if this one is killed.
-    """
+    """Remove a folder of shards atomically: rename it before its files are deleted."""
     folder = Path(os.path.realpath(folder))
     removed = temp_name(folder)
     os.rename(folder, removed)
@@ -115,6 +113,6 @@ def remove(folder: Path) -> None:
 
 
 def remove_rest(folder: Path) -> None:
-    """Remove what a run left of a folder of shards if it was killed in `remove` or `planned`."""
+    """Remove the temporary folders of runs that were killed in `remove` or `planned`."""
     for left in leftovers(Path(os.path.realpath(folder))):
         shutil.rmtree(left, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Let the processes that a program starts end with it, even if it is killed.
+"""Kill all descendants of a program when it ends, even if it is killed itself.
 
-A program that is killed with SIGKILL cannot end its children. So a helper process waits for the end
-of the program, and then kills all processes whose environment contains a mark. Children inherit it,
-and so do their children, even in a session of their own as the workers of torchrun.
+A program that receives SIGKILL cannot terminate its children. Therefore a helper process waits for
+the end of the program, and then kills all processes whose environment contains a mark. All
+descendants inherit it, also those in a session of their own, such as the workers of torchrun.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MARK = "POSATTN_ENDS_WITH"
-LATE = 0.5  # seconds after which a child that was just being started has its own environment
+LATE = 0.5  # seconds until a child that is just being started has its environment
 
 
 @contextlib.contextmanager
 def ended_with_this_process() -> Iterator[None]:
-    """Let all processes that are started in this block end with it, and with this process.
+    """Kill all processes that were started in this block when the block or this process ends.
 
-    This works where there is /proc, as on Linux.
+    It requires /proc, as on Linux.
     """
     before, mark = os.environ.get(MARK), f"{os.getpid()}.{secrets.token_hex(8)}"
     helper = subprocess.Popen(
@@ -33,9 +33,9 @@ def ended_with_this_process() -> Iterator[None]:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={},  # a program around this one must not end the helper
+        env={},  # without the mark of an enclosing program, which would kill the helper
         cwd="/",
-        start_new_session=True,  # signals to the group of this process do not reach it
+        start_new_session=True,  # isolates it from signals to our process group
     )
     os.environ[MARK] = mark
     try:
@@ -49,10 +49,10 @@ def ended_with_this_process() -> Iterator[None]:
 
 
 def kill_all(mark: bytes) -> bool:
-    """Kill the processes that have a mark in their environment; return whether there were any."""
+    """Kill the processes with the mark in their environment; return whether there were any."""
     found = False
     for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has just ended, or belongs to another user
+        with contextlib.suppress(OSError):  # it has ended, or belongs to another user
             if mark in (folder / "environ").read_bytes().split(b"\0"):
                 os.kill(int(folder.name), signal.SIGKILL)
                 found = True

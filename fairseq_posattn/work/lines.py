@@ -1,13 +1,13 @@
-"""Do a step that goes from line to line in shards, and join what was made.
+"""Run a step that processes each line independently in shards, and join their outputs.
 
-    FOLDER/plan.json              is the record of the cut: from what, and how
-    FOLDER/input/00000/train.en   holds the lines of a shard in one of the files
-    FOLDER/done/00000/train.en    holds what was made of them
-    FOLDER/done/00000.json        is the record of that, which is written last
-    FOLDER/logs                   holds what the executors write
+    FOLDER/plan.json              the plan: inputs, options and shards
+    FOLDER/input/00000/train.en   an input of a shard
+    FOLDER/done/00000/train.en    an output of a shard
+    FOLDER/done/00000.json        the record of a finished shard, which is written last
+    FOLDER/logs                   files of the executors
 
-One process does a shard from its first line to its last. So the result is the same whoever did
-what, and however often one was killed.
+Each shard is processed from its first to its last line by one process, so the result depends
+neither on the number of workers nor on restarts.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ from fairseq_posattn.io.lock import locked
 from fairseq_posattn.work.made import Made, made_before
 
 PLAN = "plan.json"
-TASK = "task.pickle"  # what Slurm's jobs do; it is there from just before they are submitted
+TASK = "task.pickle"  # the work for Slurm's jobs, written just before they are submitted
 Files = Sequence[str]
 Answer = dict[str, Any]  # it must be a JSON object
 
 
 @dataclass(frozen=True)
 class Part:
-    """This is what a step does at once: files, or those of a shard, before which are some lines."""
+    """The files that one call of `act` processes: whole files, or a shard.
+
+    start: number of lines before the shard in the whole files.
+    """
 
     inputs: Files
     outputs: Files
@@ -51,17 +54,17 @@ def lines_of(path: str) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class LineStep:
-    """A step makes files from parallel files, and what it makes of a line depends on no other line.
+    """A step that writes files from parallel input files, processing each line independently.
 
-    name: the name of the step for the user, and for the jobs of a cluster.
-    act: makes the outputs of a part, and may return an answer. Other processes get it, too.
-    join: makes the outputs from those of all shards; without it, they follow each other.
-    read: yields what lines there are in an input.
-    record: the path of the record of the outputs, which is written when they are joined. Slurm then
-        joins them by itself. Without it, the caller knows what was made from what.
-    choices: what the outputs depend on beside the inputs.
-    verb, done: what is said of a job (it `parses` shards) and of lines (they were `parsed`).
-    on_gpus: whether a worker of this machine gets a GPU of its own, if there are any.
+    name: shown to the user, and used for the jobs of a cluster.
+    act: writes the outputs of a part, and may return a JSON object; it must be picklable.
+    join: writes the outputs from those of all shards; by default they are concatenated.
+    read: yields the lines of an input.
+    record: path of a record of the outputs, which is written after joining; Slurm then also runs a
+        joining job. Without it, the caller keeps track of inputs and options.
+    choices: the options on which the outputs depend.
+    verb, done: used in messages about jobs (a job `parses` shards) and lines (that were `parsed`).
+    on_gpus: whether each local worker gets one of the GPUs, if there are any.
     """
 
     name: str
@@ -77,13 +80,13 @@ class LineStep:
     on_gpus: bool = False
 
     def key(self) -> dict[str, Any]:
-        """Return all that the outputs are made from, without names of files, which may be moved."""
+        """Return options and checksums of the inputs, without file names, so files can be moved."""
         return {**self.choices, "files": [fingerprint(path) for path in self.inputs]}
 
 
 @dataclass(frozen=True)
 class Shard:
-    """This says how many lines a shard has, how many come before, and what its files are."""
+    """A shard: number of lines, number of lines before it, and checksums of its input files."""
 
     lines: int
     start: int
@@ -92,7 +95,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class LineWork:
-    """This work is a step that is cut into shards, in a folder that keeps what is done of it."""
+    """A step that is split into shards, with the folder of their inputs and outputs."""
 
     folder: Path
     step: LineStep
@@ -116,26 +119,25 @@ class LineWork:
         return self.folder / "done" / f"{k:05d}.json"
 
     def pending(self) -> list[int]:
-        """Return the numbers of the shards that are not done.
+        """Return the numbers of the unfinished shards.
 
-        The folder is listed, because a network file system may repeat an old answer to the question
-        whether one file is there.
+        It lists the folder, because network file systems may cache that a single file is missing.
         """
         there = set(os.listdir(self.folder / "done"))
         return [k for k in range(len(self.shards)) if self.marker(k).name not in there]
 
     def made(self, k: int) -> Made | None:
-        """Return the record of a shard, or None if its files are not as they were written."""
+        """Return the record of a shard, or None if its outputs are missing or have changed."""
         return made_before(self.marker(k), self.shards[k].files, self.part(k).outputs)
 
     @property
     def for_workers(self) -> LineWork:
-        """Return the work as other processes get it: a `join` of the step's own stays here."""
+        """Return a copy for other processes, without `join`, which need not be picklable."""
         return replace(self, step=replace(self.step, join=None))
 
 
 def parts(folder: Path, k: int, files: Files) -> list[str]:
-    """Return the paths that files have in a shard; there, inputs are not compressed."""
+    """Return the paths of these files in shard k; inputs of shards are not compressed."""
     names = [Path(file) for file in files]
     if folder.name == "input":
         names = [name.with_suffix("") if name.suffix in OPENERS else name for name in names]
@@ -143,25 +145,25 @@ def parts(folder: Path, k: int, files: Files) -> list[str]:
 
 
 def do_shard(work: LineWork, k: int) -> None:
-    """Do one shard, unless it is done."""
+    """Process shard k, unless it is finished."""
     if work.marker(k).exists():
         return
     part, files = work.part(k), work.shards[k].files
     for path, expected in zip(part.inputs, files, strict=True):
         if fingerprint(path) != expected:
             raise InputError(
-                f"{path}: the lines are not those that were cut for this shard; remove "
-                f"{work.folder}, and run the same command again"
+                f"{path}: the file of this shard was modified after it was written; remove "
+                f"{work.folder} and run the same command again"
             )
     (work.folder / "done" / f"{k:05d}").mkdir(exist_ok=True)
-    with named_as_whole(work, k), contextlib.redirect_stderr(io.StringIO()):  # without bars
+    with named_as_whole(work, k), contextlib.redirect_stderr(io.StringIO()):  # no progress bars
         answer = work.step.act(part)
     Made(files, [fingerprint(path) for path in part.outputs], answer or {}).write(work.marker(k))
 
 
 @contextlib.contextmanager
 def named_as_whole(work: LineWork, k: int) -> Iterator[None]:
-    """Let an error name the file and the line of the whole text, and not those of the shard."""
+    """Replace paths and line numbers of a shard in errors by those of the whole files."""
     try:
         yield
     except InputError as error:
@@ -179,15 +181,16 @@ def named_as_whole(work: LineWork, k: int) -> Iterator[None]:
 
 
 def join(work: LineWork) -> list[Answer]:
-    """Make the outputs from those of all shards, each of which must be as it was written.
+    """Join the outputs of all shards, and return their answers.
 
-    The records of damaged shards are removed, so that the next run does them again.
+    Raise an InputError if outputs of shards are missing or have changed; the records of these
+    shards are removed, so that the next run processes them again.
     """
     step, key = work.step, work.step.key() if work.step.record else {}
     if step.record and key["files"] != work.key["files"]:
         raise InputError(
-            f"{step.inputs[0]}: the file changed while it was {step.done}, or one that belongs to "
-            f"it; remove {work.folder} and begin anew"
+            f"{step.inputs[0]}: this file or a parallel one changed while it was {step.done}; "
+            f"remove {work.folder} to start again"
         )
     made = [work.made(k) for k in range(len(work.shards))]
     if damaged := [k for k, record in enumerate(made) if record is None]:
@@ -195,9 +198,8 @@ def join(work: LineWork) -> list[Answer]:
             work.marker(k).unlink(missing_ok=True)
         others = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
         raise InputError(
-            f"{work.marker(damaged[0]).with_suffix('')}{others}: what was made of this shard is "
-            "missing, or was damaged after it was written; run the same command again, which makes "
-            "it anew"
+            f"{work.marker(damaged[0]).with_suffix('')}{others}: the outputs of this shard are "
+            "missing or damaged; run the same command again to process it again"
         )
     every = [work.part(k).outputs for k in range(len(work.shards))]
     if step.join:
@@ -215,7 +217,7 @@ def join(work: LineWork) -> list[Answer]:
 
 
 def concatenate(paths: Files, out: Path) -> None:
-    """Write files one after the other; the streams of compressed ones may follow each other."""
+    """Concatenate files; compressed files stay valid, as their formats allow several streams."""
     with open(out, "wb") as joined:
         for path in paths:
             with open(path, "rb") as file:
@@ -223,7 +225,7 @@ def concatenate(paths: Files, out: Path) -> None:
 
 
 def join_once(work: LineWork) -> None:
-    """Join all shards, unless another run wrote the result before this job began."""
+    """Join all shards, unless another run has already written the outputs."""
     with locked(work.step.outputs[0], wait=True):
         if (work.folder / PLAN).exists() or not Path(work.step.outputs[0]).exists():
             join(work)

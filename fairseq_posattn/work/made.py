@@ -1,14 +1,14 @@
-"""Say that a result is done, and from what it was made.
+"""Record that a result is complete, and from which inputs and options it was computed.
 
 A record is a JSON file that is written after the files of its result:
 
-    key      all that made it: choices, contents of files, the version of a format
-    outputs  size and checksum of each of its files
-    answer   what else is known of it
-    sha256   the checksum of all of that, where there is an answer
+    key      everything that determines the result: options, input files, format version
+    outputs  size and checksum of each output file
+    answer   further information about the result
+    sha256   the checksum of this record, if it has an answer
 
-So a result with a record is whole. Whoever reads the record compares key and files, and makes the
-result again where one of them differs.
+A result with a record is therefore complete. Programs compare key and outputs with the record, and
+compute the result again if they differ.
 """
 
 from __future__ import annotations
@@ -33,20 +33,19 @@ State = dict[str, Any]  # size and checksum of a file
 
 
 def digest(value: object) -> str:
-    """Return the checksum of a JSON value."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Made:
-    """This is a record of a result; one without outputs says that the work has begun."""
+    """The record of a result; without outputs it records that the computation has started."""
 
     key: Any
     outputs: list[State] | None = None
     answer: dict[str, Any] = field(default_factory=dict)
 
     def write(self, path: File) -> None:
-        """Write the record, whole or not at all."""
+        """Write the record atomically."""
         about: dict[str, Any] = {"key": self.key}
         if self.outputs is not None:
             about["outputs"] = self.outputs
@@ -58,7 +57,7 @@ class Made:
 
     @classmethod
     def read(cls, path: File) -> Made | None:
-        """Return the record, or None if it is missing or damaged."""
+        """Read a record; return None if it is missing or damaged."""
         try:
             found = read_json(path, "")
         except (FileNotFoundError, InputError):
@@ -71,24 +70,24 @@ class Made:
     def holds(
         self, key: object, outputs: Sequence[File], state: Callable[[File], State] = fingerprint
     ) -> bool:
-        """Return whether the result was made from this key, and its files are as they were."""
+        """Return whether the result has this key and its output files are unchanged."""
         if self.key != key or self.outputs is None or not all(map(os.path.isfile, outputs)):
             return False
         return self.outputs == [state(path) for path in outputs]
 
 
 def made_before(path: File, key: object, outputs: Sequence[File]) -> Made | None:
-    """Return the record of a whole result that was made from this key, or None."""
+    """Return the record of a complete, unchanged result with this key, or None."""
     found = Made.read(path)
     return found if found and found.holds(key, outputs) else None
 
 
 class Steps:
-    """This class runs the steps that are not done yet, and those whose inputs or options changed.
+    """Runs the steps that are unfinished or whose inputs or options have changed.
 
-    Whether a file has changed is seen from its content, so it may be copied or moved.
+    Files are compared by content, so they can be copied or moved.
 
-    tell: shows a line of text to the user.
+    tell: prints a line for the user.
     """
 
     def __init__(self, work: Path, tell: Callable[[str], object] = say):
@@ -107,14 +106,14 @@ class Steps:
         action: Callable[[], object],
         forget: Callable[[], None] | None = None,
     ) -> None:
-        """Do the step, unless it was done with the same choices, inputs and outputs before.
+        """Run `action`, unless its outputs exist for the same options and unchanged inputs.
 
-        forget: this removes what an action with other choices, which was killed, left behind.
+        forget: removes the leftovers of an interrupted action with other options.
         """
         record = self.records / f"{name}.json"
         key, before = digest([choices, *map(self.state, inputs)]), Made.read(record)
         if before and before.holds(key, outputs, self.state):
-            self.tell(f"{name}: this was done before")
+            self.tell(f"{name}: already done")
             return
         self.tell(f"{name} ...")
         if forget and (before is None or before.key != key):
@@ -124,7 +123,7 @@ class Steps:
         Made(key, [self.state(path) for path in outputs]).write(record)
 
     def state(self, path: File) -> State:
-        """Return size and checksum of a file, which are computed again only if it changes."""
+        """Return size and checksum of a file, cached until its inode, size or time changes."""
         found = os.stat(path)
         place = str(path), found.st_ino, found.st_size, found.st_mtime_ns
         if place not in self.states:

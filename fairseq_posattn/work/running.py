@@ -1,4 +1,4 @@
-"""Do the shards of a work that are not done, wait for a cluster, and show the progress."""
+"""Process the unfinished shards of a step, wait for a cluster, and show the progress."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fairseq_posattn.work.lines import Answer, LineStep, LineWork, Part, do_shar
 from fairseq_posattn.work.slurm_jobs import Jobs
 
 SECONDS_BETWEEN_LINES = 10
-LONGEST_PAUSE = 30  # Slurm is asked again after this many seconds at most
+LONGEST_PAUSE = 30  # maximum number of seconds between two queries to Slurm
 
 
 def do_lines(step: LineStep, folder: Path, cluster: Cluster, shard_lines: int) -> list[Answer]:
-    """Do a step and return the answers, one of each shard; a short text is not cut.
+    """Run a step and return the answers of its shards; inputs up to `shard_lines` are not split.
 
-    folder: keeps the shards until the outputs are there. A step that finds it goes on with it.
+    folder: stores the shards until the outputs are complete, so that a later run can resume.
     """
     remove_rest(folder)
     if same_number_of_lines(step.inputs) <= shard_lines:
@@ -36,7 +36,7 @@ def do_lines(step: LineStep, folder: Path, cluster: Cluster, shard_lines: int) -
 
 
 def do_pending(work: LineWork, cluster: Cluster) -> None:
-    """Do the shards that are not done, and wait for them; one worker is this process itself."""
+    """Process the unfinished shards and wait for them; a single local worker is this process."""
     if cluster.executor != "local" or (cluster.workers or 1) > 1:
         if not do(work, cluster, wait=True):
             wait_for_slurm(work)
@@ -47,18 +47,18 @@ def do_pending(work: LineWork, cluster: Cluster) -> None:
         progress.shard_done()
 
 
-def discard(folder: Path, state: str = "they work with other choices") -> None:
-    """Remove the shards of a step that will not go on, unless Slurm is working on them."""
+def discard(folder: Path, state: str = "they use other options") -> None:
+    """Remove the shards of an abandoned step; raise an InputError if Slurm is processing them."""
     if folder.exists():
         Jobs.of(folder / "logs").refuse_if_queued(state)
         remove(folder)
 
 
 def do(work: LineWork, cluster: Cluster, wait: bool) -> bool:
-    """Do the shards that are not done, and return True, or False if Slurm does them."""
+    """Process the unfinished shards and return True, or submit them to Slurm and return False."""
     progress, jobs = Progress(work), Jobs.of(work.logs)
     if wait and jobs.queued():
-        say(f"this command waits for the Slurm jobs of an earlier run; {progress.shards()}")
+        say(f"waiting for the Slurm jobs of an earlier run; {progress.shards()}")
         return False
     jobs.refuse_if_queued(progress.shards())
     for line in jobs.failures(work):
@@ -72,15 +72,15 @@ def do(work: LineWork, cluster: Cluster, wait: bool) -> bool:
         f"{len(work.shards)} shards{joins}; their logs are in {jobs.logs}"
     )
     say(
-        "this command waits for them; if it is interrupted, the same command waits again"
+        "waiting for them; if this is interrupted, run the same command to wait again"
         if wait
-        else "the same command says how far they are, and goes on if some fail"
+        else "run the same command to see their progress, and to resume if some fail"
     )
     return False
 
 
 def wait_for_slurm(work: LineWork) -> None:
-    """Wait until Slurm has none of the jobs any more; raise an error if a shard is not done."""
+    """Wait until the Slurm jobs end; raise an InputError if a shard is unfinished."""
     progress, jobs, began = Progress(work), Jobs.of(work.logs), time.monotonic()
     while is_queued(jobs):
         time.sleep(min(LONGEST_PAUSE, 1 + (time.monotonic() - began) / 10))
@@ -91,12 +91,12 @@ def wait_for_slurm(work: LineWork) -> None:
             say(line)
         raise InputError(
             f"{len(pending)} of {len(work.shards)} shards failed (see {jobs.logs}); run the same "
-            "command again, which goes on with them"
+            "command again to resume"
         )
 
 
 def is_queued(jobs: Jobs) -> bool:
-    """Return whether Slurm has one of the jobs; while it does not answer, assume that it has."""
+    """Return whether one of the jobs is queued or running; assume so if squeue fails."""
     try:
         return bool(jobs.queued())
     except InputError as error:
@@ -105,7 +105,7 @@ def is_queued(jobs: Jobs) -> bool:
 
 
 class Progress:
-    """This class shows sentences per second and the time left, on a terminal or in a log."""
+    """Prints sentences per second and the remaining time, on a terminal or in a log."""
 
     def __init__(self, work: LineWork):
         self.work = work
@@ -113,14 +113,14 @@ class Progress:
         self.began = self.said = time.monotonic()
         self.alive = sys.stderr.isatty()
         if self.before:
-            say(f"{self.before} of {self.work.lines} lines were {work.step.done} before")
+            say(f"{self.before:,} of {self.work.lines:,} lines were {work.step.done} before")
 
     def shards(self) -> str:
         shards = len(self.work.shards)
         return f"{shards - len(self.work.pending())} of {shards} shards are done"
 
     def shard_done(self, k: int | None = None) -> None:
-        """Show the progress after a shard was done, but not too often in a log."""
+        """Show the progress after a shard; in a log at most every SECONDS_BETWEEN_LINES."""
         self.done = self.lines_done()
         now = time.monotonic()
         if self.alive or now - self.said > SECONDS_BETWEEN_LINES or self.done == self.work.lines:
@@ -128,15 +128,12 @@ class Progress:
             self.show(now - self.began)
 
     def lines_done(self) -> int:
-        """Count the lines of the shards that are done.
-
-        The files are counted, because a worker may be killed before it says that a shard is done.
-        """
+        """Count the lines of finished shards by their records; a killed worker reports nothing."""
         pending = self.work.pending()
         return self.work.lines - sum(self.work.shards[k].lines for k in pending)
 
     def show(self, seconds: float) -> None:
-        """Print the line of progress after this many seconds of work."""
+        """Print the progress; seconds: time since the start."""
         speed = (self.done - self.before) / max(seconds, 1e-9)
         left = (self.work.lines - self.done) / max(speed, 1e-9)
         line = (

@@ -1,4 +1,4 @@
-"""Remember the Slurm jobs of a sharded work, and ask whether they are there and what failed."""
+"""Store the IDs of the Slurm jobs of a step, and query their state and failures."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LOGS = "slurm_logs"
 SHOWN_FAILURES = 10
 LONGEST_LINE = 150
 UNKNOWN_JOB = "Invalid job id specified"
-CANCELLED = re.compile(r"slurmstepd.* error: ")  # the reason follows: time limit, memory or node
-# srun says this at the end, after the reason.
+CANCELLED = re.compile(r"slurmstepd.* error: ")  # followed by the reason: time, memory or node
+# srun prints this after the reason.
 LAST_WORDS = re.compile(r"srun: (launch/slurm|Terminating|Force Terminated|error: .*Exited with)")
-LABEL = re.compile(r"^\d+: ")  # srun writes the number of the process before each line
+LABEL = re.compile(r"^\d+: ")  # srun prefixes each line with the number of the process
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """This record names a job array, whose tasks do some shards each, and the joining job."""
+    """The IDs of a job array and of the joining job, and the shards of the array's tasks."""
 
     array: str | None = None
     join: str | None = None
@@ -39,7 +39,7 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Jobs:
-    """This class knows which jobs were submitted last, if any, and the folder of all logs."""
+    """The jobs that were submitted last, if any, and the folder of their files."""
 
     folder: Path
     last: Submitted
@@ -64,9 +64,9 @@ class Jobs:
         return [job for job in (self.last.array, self.last.join) if job and self.is_queued(job)]
 
     def is_queued(self, job: str) -> bool:
-        """Return whether Slurm has the job; it forgets a job some minutes after its end."""
+        """Return whether a job is queued or running; raise an InputError if squeue fails."""
         command = ["squeue", "--noheader", "--jobs", job]
-        # the user's own filters, such as SQUEUE_STATES, would hide jobs
+        # filters of the user, such as SQUEUE_STATES, would hide jobs
         env = {k: v for k, v in os.environ.items() if not k.startswith("SQUEUE_")}
         try:
             found = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
@@ -79,25 +79,25 @@ class Jobs:
                 return False
             said = f"squeue: {(found.stderr.strip().splitlines() or ['no message'])[-1]}"
         raise InputError(
-            f"it is unknown whether Slurm still has job {job} of an earlier run ({said[:80]}); "
-            f"try again when squeue answers, or remove {self.folder / FILE} if the job ended"
+            f"cannot determine whether Slurm job {job} of an earlier run has ended ({said[:80]}); "
+            f"try again when squeue works, or remove {self.folder / FILE} if the job has ended"
         )
 
     def refuse_if_queued(self, state: str) -> None:
-        """Refuse to go on while Slurm has the jobs, because their work would be done twice."""
+        """Raise an InputError if jobs are queued or running, to avoid processing shards twice."""
         if queued := " ".join(self.queued()):
             raise InputError(
-                f"Slurm still has jobs of an earlier run: {queued} (squeue shows them; {state}); "
-                f"let them end, or end them with scancel {queued}"
+                f"Slurm jobs {queued} of an earlier run are still queued or running ({state}); "
+                f"wait until they end, or cancel them with scancel {queued}"
             )
 
     def cancel_join(self) -> None:
-        """Cancel the joining job, because its work is done and its files are removed."""
+        """Cancel the joining job, which is no longer needed."""
         if self.last.join and shutil.which("scancel"):
             subprocess.run(["scancel", "--quiet", self.last.join], capture_output=True, check=False)
 
     def failures(self, work: LineWork) -> list[str]:
-        """Return a line for each of the first tasks that ended before their shards were done."""
+        """Return a summary of failed tasks, with a line for each of the first ones."""
         pending, shards, size = set(work.pending()), self.last.shards, self.last.shards_per_task
         tasks = [shards[k : k + size] for k in range(0, len(shards), size)]
         failed = [k for k, of_task in enumerate(tasks) if pending.intersection(of_task)]
@@ -112,10 +112,10 @@ class Jobs:
         ]
 
     def last_line(self, task: int) -> str:
-        """Return the last line of a task's log that says why it ended."""
+        """Return the line in a task's log that most likely states why it ended."""
         log = self.logs / f"{self.last.array}_{task}.out"
         if not log.exists():
-            return f"{log.name}: the file is missing, because the task did not begin"
+            return f"{log.name}: the file is missing, because the task did not start"
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         cancelled = [line for line in lines if CANCELLED.search(line)]
         telling = [line for line in lines if not LAST_WORDS.match(line)]
@@ -124,10 +124,10 @@ class Jobs:
 
 
 def job_id(said: str) -> str:
-    """Return the number of the job from what sbatch says, even if a cluster's name follows it."""
+    """Return the job ID from the output of sbatch, which may also contain a cluster's name."""
     found = re.search(r"Submitted batch job (\d+)", said)
     if found is None:
         raise InputError(
-            f"sbatch named no job in '{said.strip()[:150]}'; look for the job with squeue"
+            f"sbatch printed no job ID but '{said.strip()[:150]}'; look for the job with squeue"
         )
     return found[1]

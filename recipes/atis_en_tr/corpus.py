@@ -1,8 +1,8 @@
-"""Make the texts from both treebanks, and say of each test sentence whether its order crosses.
+"""Extract the texts from both treebanks, and label the word order of each test sentence.
 
-Names, numbers and codes are written alike in both languages, but for the endings that Turkish puts
-behind an apostrophe. Those that stand once on each side show the order: `same`, `crossed`, or
-`few` where there are fewer than two.
+Names, numbers and codes have the same spelling in both languages, except for Turkish suffixes after
+an apostrophe. The label compares the order of those that occur exactly once on each side: `same`,
+`crossed`, or `few` if there are fewer than two.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ORDER = "order"
 
 
 def collect(collector: Collector) -> None:
-    """Write both sides of each text, and the orders of the test set."""
+    """Write both sides of each text, and the labels of the test set."""
     for name in collector.content.corpus.names:
         collector.take_pair(name)
     [test] = collector.content.corpus.tests
@@ -30,7 +30,7 @@ def collect(collector: Collector) -> None:
 
 
 def order(source: str, target: str) -> str:
-    """Return whether the words that both sides have stand in the same order."""
+    """Return `same` or `crossed` for the order of shared words, or `few` for less than two."""
     ours, theirs = words_in(source), words_in(target)
     there = [theirs.index(word) for word in ours if word in theirs]
     if len(there) < 2:
@@ -39,6 +39,6 @@ def order(source: str, target: str) -> str:
 
 
 def words_in(line: str) -> list[str]:
-    """Return the words of two letters or more that a line has once, without endings."""
+    """Return the words of at least two letters that occur once in a line, without suffixes."""
     words = [re.split("['’]", word)[0].lower() for word in line.split()]
     return [word for word in words if len(word) > 1 and words.count(word) == 1]

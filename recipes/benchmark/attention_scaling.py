@@ -1,18 +1,17 @@
-"""Measure time and memory of attention against the length of a sentence.
+"""Measure time and memory of attention by sentence length.
 
     python recipes/benchmark/attention_scaling.py --json scaling.json
 
-Only the attention is measured, from queries, keys and values (laid out as a layer has them) to its
-output and back to their gradients. The projections around it cost the same at every length and
-would hide how attention grows. Batches have the same number of pieces at every length.
+Only the attention is measured, forward and backward, with queries, keys and values in the memory
+layout of a layer. Projections are excluded, because their cost per token does not depend on the
+length. All batches have the same number of pieces.
 
-The time is the median of several rounds, in which all cells take their turns. The memory is the
-most that torch's allocator had given out at one time, above what queries, keys, values and the
-output's gradient take. On the CPU it is summed up from the profiler's record of each allocation and
-release, also inside kernels. This is the same in every run, unlike the size of the process, because
-malloc keeps some of what is freed.
+Times are medians of several rounds, in each of which every cell is measured once. Memory is the
+peak of torch's allocator, without queries, keys, values and the gradient of the output. On the CPU,
+it is computed from the profiler's record of allocations, including those inside kernels; unlike
+the size of the process, this is reproducible.
 
-On CUDA everything is in bfloat16; peers.py has torch's FlexAttention beside a window.
+On CUDA, everything is in bfloat16. peers.py compares windows with torch's FlexAttention.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ Attention = Callable[[Tensor, Tensor, Tensor], Tensor]  # B H T D each
 
 @dataclass
 class Cell:
-    """Holds one kind of attention at one length."""
+    """One kind of attention at one sentence length."""
 
     name: str
     attention: Attention
@@ -60,12 +59,10 @@ class Cell:
 
     @property
     def length(self) -> int:
-        """Return the length of a sentence."""
         return self.of_out.size(2)
 
     @property
     def pieces(self) -> int:
-        """Return the number of pieces in the batch."""
         return self.of_out.size(0) * self.length
 
     def step(self) -> None:
@@ -74,7 +71,6 @@ class Cell:
         self.attention(*self.inputs).backward(self.of_out)
 
     def clear(self) -> None:
-        """Free the gradients of the inputs."""
         for x in self.inputs:
             x.grad = None
 
@@ -91,8 +87,7 @@ def cells_of_length(length: int, specifications: list[str], args) -> list[Cell]:
 
 
 def heads_of_random_input(length: int, batch: int, shape: AttentionShape) -> Tensor:
-    """Return random numbers B H T D, which lie in memory as T B C, as the projections leave
-    them."""
+    """Return random input B H T D, in the memory layout T B C of a layer's projections."""
     dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float32
     x = torch.randn(length, batch, shape.heads, shape.head_width, device=DEVICE, dtype=dtype)
     return x.permute(1, 2, 0, 3)
@@ -113,20 +108,19 @@ def through_pipeline(specification: str, shape: AttentionShape, weights=False) -
 
 @functools.cache
 def parents_of_words(batch: int, words: int) -> Tensor:
-    """Return random parents, B W; the parent of a word is one before it, the first is the root."""
+    """Return random parents, B W: each word's parent precedes it, and the first is the root."""
     share = torch.rand(batch, words, generator=torch.Generator().manual_seed(1))
     return (share * torch.arange(words)).long().to(DEVICE)
 
 
 def random_trees(batch: int, length: int) -> SourceTree:
-    """Return new trees of sentences of one piece a word, as a batch brings them, without labels
-    and without anything that is computed from them."""
+    """Return trees of sentences with one piece per word, without labels and cached properties."""
     words = torch.arange(length, device=DEVICE).expand(batch, -1)
     return SourceTree(words, parents_of_words(batch, length), has_end=False)
 
 
 def peaks_on_cuda(cells: list[Cell]) -> list[int]:
-    """Return the peak of memory of each cell on a GPU."""
+    """Return the peak memory of each cell on a GPU, in bytes."""
     peaks = []
     for cell in cells:
         cell.clear()
@@ -138,7 +132,7 @@ def peaks_on_cuda(cells: list[Cell]) -> list[int]:
 
 
 def peaks_on_cpu(cells: list[Cell]) -> list[int]:
-    """Return the peak of memory of each cell on the CPU."""
+    """Return the peak memory of each cell on the CPU, in bytes."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         for k, cell in enumerate(cells):
             cell.clear()
@@ -154,7 +148,6 @@ def peaks_on_cpu(cells: list[Cell]) -> list[int]:
 
 
 def trace(record: profile) -> list[dict]:
-    """Return the events that the profiler has recorded."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "trace.json")
         record.export_chrome_trace(str(file))
@@ -162,12 +155,12 @@ def trace(record: profile) -> list[dict]:
 
 
 def highest(changes: list[int]) -> int:
-    """Return the greatest sum of allocations (positive) and releases (negative) so far."""
+    """Return the maximum of the running sum of allocations (positive) and releases (negative)."""
     return max(accumulate(changes))
 
 
 def measure_speed(cells: list[Cell], rounds: int) -> list[float]:
-    """Return the seconds of a step of each cell."""
+    """Return the median time of a step of each cell, in seconds."""
     for cell in cells:
         for _ in range(WARM_UP):
             cell.step()
@@ -176,7 +169,7 @@ def measure_speed(cells: list[Cell], rounds: int) -> list[float]:
 
 
 def rows_of(cells: list[Cell], taken: list[float], peaks: list[int]) -> list[dict]:
-    """Return the figures of each cell for the table and the JSON."""
+    """Return the results of each cell for the table and the JSON file."""
     per_piece = {(c.name, c.length): s / c.pieces for c, s in zip(cells, taken, strict=True)}
     first, alone = cells[0].length, cells[2].name
     return [
@@ -195,26 +188,26 @@ def rows_of(cells: list[Cell], taken: list[float], peaks: list[int]) -> list[dic
 
 
 def arguments() -> Namespace:
-    """Return the options of the command line."""
     parser = ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "specifications",
         nargs="*",
         default=WINDOWS,
-        help="compare these mechanisms with full attention (default: two windows)",
+        help="mechanisms to compare with full attention (default: two windows)",
     )
     parser.add_argument(
         "--lengths",
         type=int,
         nargs="+",
         default=[256, 512, 1024, 2048, 4096],
-        help="measure sentences with these numbers of pieces",
+        help="sentence lengths in pieces (default: 256 to 4096)",
     )
-    parser.add_argument("--tokens", type=int, default=4096, help="put so many pieces into a batch")
-    parser.add_argument("--width", type=int, default=512, help="set the width of the layer")
-    parser.add_argument("--heads", type=int, default=8, help="set the number of attention heads")
-    parser.add_argument("--rounds", type=int, default=7, help="measure each cell so many times")
-    parser.add_argument("--json", help="write the rows to this file, too")
+    add = parser.add_argument
+    add("--tokens", type=int, default=4096, help="pieces per batch (default: %(default)s)")
+    add("--width", type=int, default=512, help="width of the layer (default: %(default)s)")
+    add("--heads", type=int, default=8, help="number of attention heads (default: %(default)s)")
+    add("--rounds", type=int, default=7, help="number of measurements (default: %(default)s)")
+    add("--json", help="also write the rows to this file")
     return parser.parse_args()
 
 

@@ -1,12 +1,12 @@
-"""Measure how fast a trained model translates with fairseq, in eight bits, and in CTranslate2.
+"""Measure the translation speed of a trained model with fairseq, fairseq --int8 and CTranslate2.
 
     cd recipes/multi30k_en_de/work
     python ../../benchmark/exported_speed.py data --path runs/sequence.demo.seed1.*/averaged.pt \\
         --raw raw/test_2016_flickr --cpu
 
-Ratios are to fairseq in float32; BLEU tells what eight bits cost. Each way translates all sentences
-on one thread, in batches of the same size, with the same beam. fairseq gets pieces, with trees at
-hand; CTranslate2 gets raw text, and nothing where it cannot express the model.
+Ratios are relative to fairseq in float32; BLEU shows the cost of quantisation. All programs use one
+thread and the same batch size and beam. fairseq reads binarised data with precomputed trees,
+CTranslate2 raw text; models that CTranslate2 does not support are translated by fairseq only.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ FLOAT = "fairseq, float32"
 
 @dataclass(frozen=True, kw_only=True)
 class Request(OnData):
-    """This names a model, its test set, and how often and how it is translated."""
+    """The options of this program."""
 
-    raw: Path = option("the texts have this prefix: .SOURCE and .TARGET", required=True)
-    rounds: int = option("translate so many times (default: %(default)s)", 5, type=positive)
-    batch: int = option("translate so many at once (default: %(default)s)", 32, type=positive)
-    beam: int = option("set the size of the beam (default: %(default)s)", 5, type=positive)
-    json: str | None = option("write the rows to this file, too", None)
+    raw: Path = option("prefix of the raw texts PREFIX.SOURCE and PREFIX.TARGET", required=True)
+    rounds: int = option("number of measurements (default: %(default)s)", 5, type=positive)
+    batch: int = option("sentences per batch (default: %(default)s)", 32, type=positive)
+    beam: int = option("beam size (default: %(default)s)", 5, type=positive)
+    json: str | None = option("also write the rows to this file", None)
 
 
 def with_fairseq(request: Request, int8: bool) -> Callable[[], list[str]]:
-    """Return what translates the subset of the data, in the order of the sentences."""
+    """Return a function that translates the subset, in the order of the sentences."""
     loaded = request.load()
     task, codec = loaded.task, PipelineCodec(TextPipeline.load(request.data))
     task.load_dataset(request.gen_subset)
@@ -72,7 +72,7 @@ def with_fairseq(request: Request, int8: bool) -> Callable[[], list[str]]:
 def with_ctranslate2(
     request: Request, folder: Path, kind: str, lines: list[str]
 ) -> Callable[[], list[str]]:
-    """Return what translates the lines in batches, after the longest ones as fairseq does."""
+    """Return a function that translates the lines in batches sorted by length, like fairseq."""
     about = ExportRequest(
         to="ctranslate2",
         path=request.path,
@@ -110,7 +110,7 @@ def main() -> None:
             for kind in ("float32", "int8"):
                 ways[f"CTranslate2, {kind}"] = with_ctranslate2(request, Path(folder), kind, lines)
         except InputError as error:
-            print(f"not in CTranslate2: {error}")
+            print(f"CTranslate2 is left out: {error}")
         bleu = {name: corpus_bleu(way(), [references]).score for name, way in ways.items()}
         taken = in_turns({n: lambda _, w=w: seconds(w) for n, w in ways.items()}, request.rounds)
     rows = []

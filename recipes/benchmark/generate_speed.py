@@ -1,10 +1,10 @@
-"""Measure the decoding speed of specifications as a ratio to fairseq's stock Transformer.
+"""Measure the decoding speed of specifications relative to fairseq's stock Transformer.
 
     python recipes/benchmark/generate_speed.py --json generate.json
     python recipes/benchmark/generate_speed.py --int8 --vocabulary 32000
 
-All models translate the same sentences through the task's own generator. The models are untrained,
-so the length of the translations is fixed at the mean length of the sentences.
+All models translate the same sentences with the generator of the task. They are untrained, so the
+length of the translations is fixed to the mean length of the sentences.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OTHERS, PYTHON = "other operations", "Python"
 
 
 class Translation:
-    """Holds a model with the batches that it translates."""
+    """A model with the batches that it translates."""
 
     def __init__(self, data: Path, specification: str, args, int8: bool = False):
         cfg = configure(data, Model.parse(specification), args.size, "--max-tokens", "1000")
@@ -59,18 +59,17 @@ class Translation:
         self.batches = [batch for _, batch in zip(range(args.batches), epoch, strict=False)]
 
     def seconds(self, k: int) -> float:
-        """Return how long the translation of one batch takes."""
+        """Return the time to translate one batch, in seconds."""
         return seconds(self.translate, self.batches[k % len(self.batches)])
 
     def translate(self, sample: dict) -> None:
-        """Translate one batch."""
         if torch.cuda.is_available():
             sample = utils.move_to_cuda(sample)
         self.task.inference_step(self.generator, [self.model], sample)
 
 
 def budget(run: Translation) -> dict[str, float]:
-    """Return what share of the translation of a batch each kind of work takes."""
+    """Return the share of each kind of operation in the time to translate a batch."""
     with profile(activities=[ProfilerActivity.CPU]) as found:
         run.seconds(0)
     taken = dict.fromkeys([*KINDS, OTHERS, PYTHON], 0.0)
@@ -86,17 +85,17 @@ def main() -> None:
     parser = models_parser(
         __doc__.splitlines()[0],
         DEFAULT,
-        "measure the models of these specifications, 'POSITIONS / ATTENTION / CROSS-ATTENTION'",
+        "models to measure, as 'POSITIONS / ATTENTION / CROSS-ATTENTION'",
     )
     parser.add_argument(
-        "--batch-size", type=int, default=16, help="put so many sentences into a batch"
+        "--batch-size", type=int, default=16, help="sentences per batch (default: %(default)s)"
     )
-    parser.add_argument("--beam", type=int, default=4, help="set the size of the beam")
+    parser.add_argument("--beam", type=int, default=4, help="beam size (default: %(default)s)")
     parser.add_argument(
-        "--int8", action="store_true", help="measure all models with weights in eight bits, too"
+        "--int8", action="store_true", help="also measure all models with 8-bit weights"
     )
     parser.add_argument(
-        "--budget", action="store_true", help="tell what each of them spends its time on, too"
+        "--budget", action="store_true", help="also print the time by kind of operation"
     )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

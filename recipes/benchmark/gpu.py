@@ -1,15 +1,15 @@
-"""Check and measure everything on one GPU; `gpu.sh` describes how to use it.
+"""Check and measure everything on one GPU; see `gpu.sh` for its usage.
 
-a: every mechanism, with all its examples, in float32, bfloat16 and float16 against double precision
-   on the CPU, with finite gradients; a short training of each mechanism, and by fairseq-train in
-   all its precisions and started by torchrun (NCCL), whose loss must fall.
-b: training speed of all mechanisms in bfloat16 at the sizes Base and Big, translation, and the peak
-   of memory (`train_speed.py`, `generate_speed.py`).
-c: windows against FlexAttention, flash-attn and local-attention, as far as these are installed
-   (`peers.py`), and how attention grows with the length (`attention_scaling.py`).
+a: every mechanism, with all its examples, in float32, bfloat16 and float16 compared with float64
+   on the CPU, with finite gradients; short trainings of each mechanism, with fairseq-train in all
+   its precisions, and with torchrun (NCCL), in which the loss must decrease.
+b: training speed of all mechanisms in bfloat16 at the sizes Base and Big, translation speed, and
+   peak memory (`train_speed.py`, `generate_speed.py`).
+c: windows compared with FlexAttention, flash-attn and local-attention, if installed (`peers.py`),
+   and time and memory of attention by length (`attention_scaling.py`).
 
-Each part is a list of cells. What a cell found is kept when it is done, and is not done again on
-the same machine with the same torch.
+Each part is a list of cells. The result of each cell is saved as soon as it is complete, and is not
+computed again on the same machine with the same version of torch.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from fairseq_posattn.testing.paths import half_precision_is_close
 HERE = Path(__file__).parent
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 STRUCTURAL = "sequence + tree_depth / relative + tree_relative"
-SECONDS = 570  # of a part
-UPDATES = 30  # of a short training
+SECONDS = 570  # time limit of a part
+UPDATES = 30  # length of a short training
 HALVES = ("--fp16", "--memory-efficient-fp16", "--amp", "--bf16", "--memory-efficient-bf16")
 FASTER = "--optimizer fused_adam --criterion fused_label_smoothed_cross_entropy --fast-dropout"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "1"]
@@ -55,7 +55,7 @@ TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "
 
 @dataclass(frozen=True)
 class Cell:
-    """This is one thing that is checked or measured; `run` returns rows of a table."""
+    """One check or measurement; `run` returns rows of a table."""
 
     part: str
     name: str
@@ -63,7 +63,6 @@ class Cell:
 
 
 def cells(small: bool) -> Iterator[Cell]:
-    """Yield the cells of all parts."""
     names = ["window", "relative", "tree_distance"] if small else list(MECHANISMS)
     for name in names:
         for specification in examples_of(MECHANISMS[name]):
@@ -81,7 +80,7 @@ def cells(small: bool) -> Iterator[Cell]:
 
 
 def speeds(small: bool) -> Iterator[Cell]:
-    """Yield the cells of training and translation."""
+    """Yield the cells of part b: training and translation."""
     chosen = [STRUCTURAL, *SPECIFICATIONS]
     few = ["relative"] if small else [STRUCTURAL, "relative", "window@0-2", "block@0-2"]
     runs = [("base", 4096), ("base", 16384), ("big", 8192)]
@@ -103,7 +102,7 @@ def speeds(small: bool) -> Iterator[Cell]:
 
 
 def windows(small: bool) -> Iterator[Cell]:
-    """Yield the cells of windows beside those of other packages, and of long inputs."""
+    """Yield the cells of part c: windows of other packages, and long inputs."""
     for length in [300] if small else [1024, 4096, 16384]:
         options = ["--no-encoders", "--window-length", str(length)]
         options += ["--rounds", "2"] if small else []
@@ -134,12 +133,12 @@ def command(part: str, name: str, script: str, *options: str) -> Cell:
 
 
 def failure(printed: str) -> dict:
-    """Return the row of a program that has failed, with its last line."""
+    """Return a row that reports a failure with the last line of output."""
     return {"found": f"FAILED: {(printed.strip().splitlines() or ['no message'])[-1][:200]}"}
 
 
 def checked(specification: str) -> list[dict]:
-    """Return for each precision whether the output is near that of the CPU, with gradients."""
+    """Check for each precision that the output is close to the CPU's and gradients are finite."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     rows = []
     for name, dtype in PRECISIONS.items():
@@ -156,7 +155,7 @@ def checked(specification: str) -> list[dict]:
 
 
 def check_gradients(specification: str, dtype: torch.dtype, device: str) -> None:
-    """Refuse gradients of the input that are not finite."""
+    """Raise BrokenPromise if gradients of the input are not finite."""
     ctx = context(TREES)
     x = inputs(TREES, ctx, dtype=torch.float).to(device, dtype).requires_grad_()
     out = attention(specification).float().to(device, dtype).output(x, moved(ctx, device))
@@ -166,7 +165,7 @@ def check_gradients(specification: str, dtype: torch.dtype, device: str) -> None
 
 
 def short_training(specification: str) -> list[dict]:
-    """Return the loss before and after some updates of a small model of four layers."""
+    """Train a small model of four layers; return its first and last loss."""
     precision = ["--bf16"] if torch.cuda.is_available() else []
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder), 64, 100, 12)
@@ -186,9 +185,9 @@ def short_training(specification: str) -> list[dict]:
 
 
 def trained_by_fairseq(options: list[str], launcher: Sequence[str] = ()) -> list[dict]:
-    """Return the loss before and after some updates of the structural model by fairseq's program.
+    """Train the structural model with fairseq-train; return its first and last loss.
 
-    launcher: what starts the program, after the name of Python.
+    launcher: arguments of Python before the program, such as torchrun.
     """
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder), 64, 100, 12)
@@ -206,23 +205,23 @@ def trained_by_fairseq(options: list[str], launcher: Sequence[str] = ()) -> list
 
 
 def of_losses(losses: list[float]) -> dict:
-    """Return the first and the last loss of a training, and whether it falls."""
+    """Return the first and last loss of a training, and whether the loss decreases."""
     falls = losses[-1] < losses[0] and all(map(math.isfinite, losses))
     row = {"first loss": round(losses[0], 3), "last loss": round(losses[-1], 3)}
-    return {**row, "found": "ok" if falls else "FAILED: the loss does not fall"}
+    return {**row, "found": "ok" if falls else "FAILED: the loss does not decrease"}
 
 
 def do_part(part: str, todo: list[Cell], out: Path, seconds: float) -> bool:
-    """Do the cells of a part that are not done, and return whether none is left."""
+    """Run the remaining cells of a part within a time limit; return whether all are complete."""
     path, began = out / f"{part}.jsonl", time.monotonic()
     before = records(path)
-    with written_whole(path) as file:  # without a line that a kill has cut off
+    with written_whole(path) as file:  # without a line that an interruption has truncated
         file.writelines(json.dumps(record) + "\n" for record in before)
     done = {(record["machine"], record["name"]) for record in before}
     left = [cell for cell in todo if (machine(), cell.name) not in done]
     for number, cell in enumerate(left):
         if time.monotonic() - began > seconds:
-            print(f"part {part}: {len(left) - number} cells are left; run it again to go on")
+            print(f"part {part}: {len(left) - number} cells are left; run it again to resume")
             return False
         print(f"part {part}, {number + 1} of {len(left)}: {cell.name} ...", flush=True)
         record = {"machine": machine(), "part": part, "name": cell.name, "rows": rows_of(cell)}
@@ -232,7 +231,7 @@ def do_part(part: str, todo: list[Cell], out: Path, seconds: float) -> bool:
 
 
 def rows_of(cell: Cell) -> list[dict]:
-    """Return what a cell found; an error is a finding, too, and the next cell goes on."""
+    """Run a cell; an exception becomes a row that reports the failure."""
     try:
         return cell.run()
     except Exception as error:
@@ -240,7 +239,7 @@ def rows_of(cell: Cell) -> list[dict]:
 
 
 def records(path: Path) -> list[dict]:
-    """Return what was kept; a line that a kill has cut off is left out, and done again."""
+    """Read saved results; skip a line that an interruption has truncated."""
     found = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
@@ -251,7 +250,7 @@ def records(path: Path) -> list[dict]:
 
 
 def table(found: list[dict]) -> str:
-    """Return all rows as Markdown, a table for each part."""
+    """Format all rows as Markdown, with one table per part."""
     lines = []
     for part in "abc":
         rows = [
@@ -268,25 +267,24 @@ def table(found: list[dict]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as the table has it."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def main() -> None:
-    """Do the parts that were asked for, and write the table."""
+    """Run the requested parts, and write gpu.json and gpu.md."""
     parser = argparse.ArgumentParser(prog="gpu.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path, help="keep the results in this folder")
-    parser.add_argument("--part", choices="abc", help="do this part alone (default: all)")
+    parser.add_argument("out", type=Path, help="folder for the results")
+    parser.add_argument("--part", choices="abc", help="run only this part (default: all)")
     parser.add_argument(
-        "--small", action="store_true", help="try all parts with small sizes, also without a GPU"
+        "--small", action="store_true", help="try all parts with small sizes, even without a GPU"
     )
     parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="begin no cell of a part after this time"
+        "--seconds", type=float, default=SECONDS, help="time after which a part starts no new cell"
     )
     options = parser.parse_args()
     logging.disable(logging.INFO)
     if not torch.cuda.is_available() and not options.small:
-        raise InputError("there is no GPU here; --small tries all parts without one")
+        raise InputError("no GPU is available; add --small to try all parts without one")
     options.out.mkdir(parents=True, exist_ok=True)
     todo, whole = list(cells(options.small)), True
     for part in options.part or "abc":
@@ -299,9 +297,9 @@ def main() -> None:
     failed = [r["name"] for r in found for row in r["rows"] if "FAILED" in str(row.get("found"))]
     print(f"{options.out / 'gpu.md'}: {len(found)} cells, {len(failed)} failures")
     if failed:
-        raise InputError(f"{', '.join(failed[:10])}: see {options.out / 'gpu.md'}")
+        raise InputError(f"{', '.join(failed[:10])} failed; see {options.out / 'gpu.md'}")
     if not whole:
-        raise InputError("not everything was done within the time; run the same command again")
+        raise InputError("the time limit was reached; run the same command again to resume")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
-"""Set our attention beside that of other packages, on one machine in one run.
+"""Compare the speed of our attention and encoders with that of other packages.
 
     pip install local-attention
     python recipes/benchmark/peers.py --json peers.json
 
-windows, forward and backward, and in inference: `window` and local-attention compute the same,
-which is checked first. torch's FlexAttention takes part in inference, since on a CPU it has no
-backward pass; it is compiled, for which torch needs a C++ compiler. On a GPU everything is in
-bfloat16, FlexAttention is trained, too, and flash-attn takes part.
+windows, in training (forward and backward) and in inference: local-attention, and torch's
+FlexAttention. All must give the same output. FlexAttention is compiled, for which torch needs a C++
+compiler; on a CPU, it has no backward pass, so it is only measured in inference. On a GPU,
+everything is in bfloat16, FlexAttention is also trained, and flash-attn is measured, too.
 
-encoders: stock fairseq's encoder, ours, and torch.nn.TransformerEncoder with the same sizes, on
-batches with padding, in inference and forward and backward. torch's own encoder is given vectors;
-the embeddings of the others take part in their time, which is small beside the layers.
+encoders, in training and inference: stock fairseq's encoder, ours, and torch.nn.TransformerEncoder
+with the same sizes, on batches with padding. torch's encoder reads vectors, while the time of the
+others includes their embeddings, which is small compared to that of the layers.
 
-All cells of a group take turns. A ratio is how many times faster we are: the median of the rounds,
-with the 95 % interval of a bootstrap over the rounds. A package that is missing is left out.
+In each round, all cells of a group are measured in random order. Ratios state how many times faster
+ours is: the median of the rounds, with a 95 % bootstrap interval over the rounds. Packages that are
+not installed are left out.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from fairseq_posattn.core.attention import (
 from fairseq_posattn.io import command_line
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-# flash-attn takes half precision only.
+# flash-attn supports half precision only.
 DTYPE = torch.bfloat16 if DEVICE.type == "cuda" else torch.float32
 SHAPE = AttentionShape(8, 64)
 Step = Callable[[], object]
@@ -58,7 +59,6 @@ Windowed = Callable[[Tensor, Tensor, Tensor], Tensor]  # B H T D each
 
 
 def ours(size: int) -> Windowed:
-    """Return our window of this size."""
     mechanisms = AttentionSpecification(f"window(size={size})").build(0, SHAPE)
 
     def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -68,10 +68,10 @@ def ours(size: int) -> Windowed:
 
 
 def local_attention(size: int) -> Windowed | None:
-    """Return the attention of local-attention that sees the same keys, or None if it is missing.
+    """Return local-attention with the same window, or None if it is not installed.
 
-    Its windows are blocks of queries, which see the block before and the one after. With
-    `exact_windowsize` each query sees as many keys as a block has on either side, and itself.
+    Its windows are blocks of queries, which attend to the previous, the same and the next block.
+    `exact_windowsize` restricts each query to as many keys on either side as a block has.
     """
     if importlib.util.find_spec("local_attention") is None:
         return None
@@ -83,7 +83,7 @@ def local_attention(size: int) -> Windowed | None:
 
 
 def flex_attention(size: int, length: int) -> Windowed | None:
-    """Return torch's FlexAttention under the mask of a window, or None if torch has none."""
+    """Return torch's FlexAttention with the mask of a window, or None if torch is too old."""
     try:
         from torch.nn.attention.flex_attention import create_block_mask
         from torch.nn.attention.flex_attention import flex_attention as flex
@@ -100,7 +100,7 @@ def flex_attention(size: int, length: int) -> Windowed | None:
 
 
 def flash_attention(size: int) -> Windowed | None:
-    """Return the window of flash-attn, which needs a GPU, or None if it is missing."""
+    """Return the window of flash-attn, or None without a GPU or if it is not installed."""
     if DEVICE.type != "cuda" or importlib.util.find_spec("flash_attn") is None:
         return None
     from flash_attn import flash_attn_func
@@ -115,8 +115,8 @@ def flash_attention(size: int) -> Windowed | None:
 
 
 def window_steps(size: int, length: int) -> dict[str, dict[str, Step]]:
-    """Return what is timed of one window: in each group, the steps of all packages."""
-    length -= length % (size // 2)  # local-attention takes whole blocks only
+    """Return the steps to time for one window size, by group and package."""
+    length -= length % (size // 2)  # local-attention needs complete blocks
     shape, kind = (1, 8, length, 64), {"device": DEVICE, "dtype": DTYPE}
     q, k, v, of_out = (torch.randn(shape, **kind) for _ in range(4))
     found: dict[str, dict[str, Step]] = {"inference": {}, "training": {}}
@@ -129,7 +129,7 @@ def window_steps(size: int, length: int) -> dict[str, dict[str, Step]]:
     near = 1e-4 if torch.float32 == DTYPE else 0.03
     for name, attention in {"ours": own, **others}.items():
         if attention is None:
-            print(f"{name} is not installed, so it is left out")
+            print(f"{name} is left out, because it is not available")
             continue
         with torch.no_grad():
             torch.testing.assert_close(attention(q, k, v), own(q, k, v), atol=near, rtol=near)
@@ -141,8 +141,6 @@ def window_steps(size: int, length: int) -> dict[str, dict[str, Step]]:
 
 
 def without_gradients(function: Callable, *inputs) -> Step:
-    """Return a step that calls a function in inference."""
-
     def step() -> None:
         with torch.no_grad():
             function(*inputs)
@@ -151,8 +149,6 @@ def without_gradients(function: Callable, *inputs) -> Step:
 
 
 def with_gradients(function: Callable, inputs: list[Tensor], of_out: Tensor) -> Step:
-    """Return a step that goes forward and backward."""
-
     def step() -> None:
         for x in inputs:
             x.grad = None
@@ -162,10 +158,10 @@ def with_gradients(function: Callable, inputs: list[Tensor], of_out: Tensor) -> 
 
 
 def encoder_steps(folder: Path, options: argparse.Namespace) -> dict[str, dict[str, Step]]:
-    """Return what is timed of encoders: in each group, those of all packages."""
+    """Return the steps to time for encoders, by group and package."""
     make_corpus(folder, options.sentences, 10_000, options.length)
     found: dict[str, dict[str, Step]] = {"inference": {}, "training": {}}
-    for name, text in (  # stock and torch's encoder have no positions but `sequence`
+    for name, text in (  # with the same positions as stock fairseq: `sequence`
         ("ours", "sequence /"),
         ("ours, structural", "sequence + tree_depth / tree_relative + relative"),
         ("stock fairseq", STOCK),
@@ -191,14 +187,13 @@ def encoder_steps(folder: Path, options: argparse.Namespace) -> dict[str, dict[s
 
 
 def next_batch(task, tokens: int) -> dict:
-    """Return the input of one batch."""
     iterator = task.get_batch_iterator(task.dataset("train"), max_tokens=tokens, seed=1)
     sample = next(iter(iterator.next_epoch_itr(shuffle=True)))["net_input"]
     return {k: v.to(DEVICE) if isinstance(v, Tensor) else v for k, v in sample.items()}
 
 
 def add_steps(groups: dict[str, dict[str, Step]], name: str, module: nn.Module, run: Step) -> None:
-    """Add the steps of an encoder in both groups."""
+    """Add the inference and training steps of an encoder to the groups."""
 
     def inference() -> None:
         module.eval()
@@ -214,7 +209,7 @@ def add_steps(groups: dict[str, dict[str, Step]], name: str, module: nn.Module, 
 
 
 def compare(group: str, steps: dict[str, Step], rounds: int) -> list[dict]:
-    """Time the steps of a group in turn, and return a row for each of the others."""
+    """Time the steps of a group in turn; return one row per package that ours is compared with."""
     for step in steps.values():
         for _ in range(2):
             step()
@@ -228,18 +223,17 @@ def compare(group: str, steps: dict[str, Step], rounds: int) -> list[dict]:
 
 
 def arguments() -> argparse.Namespace:
-    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--sizes", type=int, nargs="*", default=[11, 101], help="measure windows of these sizes")
-    add("--window-length", type=int, default=4100, help="give windows so many pieces")
-    add("--no-encoders", action="store_true", help="leave the encoders out")
-    add("--no-windows", action="store_true", help="leave the windows out")
-    add("--tokens", type=int, default=1000, help="give encoders batches of so many pieces")
-    add("--length", type=int, default=30, help="set the mean number of pieces of a sentence")
-    add("--sentences", type=int, default=400, help="make a corpus of so many sentences")
-    add("--rounds", type=int, default=15, help="measure all cells so many times")
-    add("--json", help="write the rows to this file, too")
+    add, default = parser.add_argument, "(default: %(default)s)"
+    add("--sizes", type=int, nargs="*", default=[11, 101], help="window sizes (default: 11 101)")
+    add("--window-length", type=int, default=4100, help=f"sentence length for windows {default}")
+    add("--no-encoders", action="store_true", help="do not measure encoders")
+    add("--no-windows", action="store_true", help="do not measure windows")
+    add("--tokens", type=int, default=1000, help=f"pieces per batch of encoders {default}")
+    add("--length", type=int, default=30, help=f"mean sentence length for encoders {default}")
+    add("--sentences", type=int, default=400, help=f"size of the corpus for encoders {default}")
+    add("--rounds", type=int, default=15, help=f"number of measurements {default}")
+    add("--json", help="also write the rows to this file")
     return parser.parse_args()
 
 
@@ -258,8 +252,8 @@ def main() -> None:
                 rows += compare(f"encoder, {group}", steps, options.rounds)
     columns = {
         "what": lambda r: r["group"],
-        "beside": lambda r: r["beside"],
-        "we are faster": lambda r: f"{r['ratio']:.2f} ×",
+        "compared with": lambda r: r["beside"],
+        "ours is faster": lambda r: f"{r['ratio']:.2f} ×",
         "95 % interval": interval,
     }
     report(rows, columns, options.json)

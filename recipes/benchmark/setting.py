@@ -1,4 +1,4 @@
-"""Provide what the benchmarks share: a synthetic corpus, models built by fairseq, fair pairs."""
+"""Common functions of the benchmarks: synthetic corpora, models, timing in turns, and tables."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ SIZES = {  # width, width of the feed-forward layer, heads, layers
 
 @dataclass(frozen=True)
 class Model:
-    """Describes one row of a benchmark: the stock Transformer, or positions and attention of
-    ours."""
+    """Positions, encoder attention and cross-attention of a model."""
 
     positions: str
     attention: str
@@ -48,8 +47,10 @@ class Model:
 
     @classmethod
     def parse(cls, text: str) -> Model | None:
-        """Return the model of 'ATTENTION', 'POSITIONS / ATTENTION' or 'POSITIONS / ATTENTION /
-        CROSS-ATTENTION', of which each may be empty, or None for 'stock'."""
+        """Parse 'ATTENTION', 'POSITIONS / ATTENTION' or 'POSITIONS / ATTENTION / CROSS-ATTENTION'.
+
+        Each part may be empty. Return None for 'stock'.
+        """
         if text == STOCK:
             return None
         parts = [part.strip() for part in text.split("/")]
@@ -65,8 +66,7 @@ class Model:
 
 
 def make_corpus(folder: Path, sentences: int, vocabulary: int, length: int, seed: int = 1) -> None:
-    """Write random pieces, of which two thirds begin a word, and random trees in fairseq's
-    format."""
+    """Write binarised random sentences with random trees; 2/3 of the pieces start a word."""
     folder.mkdir(parents=True, exist_ok=True)
     dictionary = Dictionary()
     for k in range(vocabulary - len(dictionary)):
@@ -84,7 +84,6 @@ def make_corpus(folder: Path, sentences: int, vocabulary: int, length: int, seed
 
 
 def labelled(parents: list[int], counts: list[int], rng) -> Tree:
-    """Return a tree with random relations and parts of speech."""
     relations = [RELATIONS[k] for k in rng.integers(0, len(RELATIONS), len(parents))]
     tags = [TAGS[k] for k in rng.integers(0, len(TAGS), len(parents))]
     return Tree(parents, counts, Labels(relations, tags))
@@ -102,9 +101,9 @@ def write_pieces(prefix: Path, lengths: np.ndarray, vocabulary: int, rng) -> Non
 
 
 def random_tree(pieces: int, rng) -> tuple[list[int], list[int]]:
-    """Return the parents and the numbers of pieces of the words of a random tree.
+    """Return the parents of a random tree's words, and their numbers of pieces.
 
-    The parent of a word is the nearest one of the words that came into the tree before it.
+    Words are added in random order; each is attached to the nearest word in the tree.
     """
     begins = rng.random(pieces) < 2 / 3
     begins[0] = True
@@ -124,7 +123,7 @@ def training_options(data: Path, model: Model | None, size: str) -> list[str]:
     arch = "transformer" if model is None else "posattn_transformer"
     arguments = [str(data), "--task", "structured_translation", "-s", "src", "-t", "tgt"]
     arguments += ["--user-dir", PLUGIN, "--arch", arch, "--share-all-embeddings"]
-    arguments += ["--save-dir", str(data)]  # fairseq saves a model there if a step fails
+    arguments += ["--save-dir", str(data)]  # fairseq saves a checkpoint there if a step fails
     for side in ("encoder", "decoder"):
         arguments += [f"--{side}-embed-dim", str(width), f"--{side}-ffn-embed-dim", str(inner)]
         arguments += [f"--{side}-attention-heads", str(heads), f"--{side}-layers", str(layers)]
@@ -135,16 +134,16 @@ def training_options(data: Path, model: Model | None, size: str) -> list[str]:
 
 
 def configure(data: Path, model: Model | None, size: str, *extra: str) -> Namespace:
-    """Return fairseq's whole configuration for a model, as fairseq-train would make it."""
+    """Return the configuration of a model that fairseq-train would create."""
     arguments = [*training_options(data, model, size), *extra]
     parser = options.get_training_parser()
     return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
 
 
 def set_up(cfg):
-    """Return the task of a configuration with its training data, the model and the criterion.
+    """Build the task with its training data, the model and the criterion.
 
-    They are built in fairseq's order: the criterion says whether the data need trees.
+    The criterion must be built before the data are loaded, because it may require trees.
     """
     torch.manual_seed(1)
     task = tasks.setup_task(cfg.task)
@@ -155,11 +154,10 @@ def set_up(cfg):
 
 
 def in_turns(candidates: dict[str, Callable[[int], float]], rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each candidate in each round.
+    """Measure each candidate once per round, in random order; return all times in seconds.
 
-    A candidate is called with the number of the round, and returns its seconds. The order is
-    another one in each round, so that none has the better place. The seconds of the first one are
-    printed, which show that the benchmark goes on.
+    A candidate is called with the number of the round, and returns its time. After each round, the
+    time of the first candidate is printed to show the progress.
     """
     rng, first = random.Random(1), next(iter(candidates))
     taken: dict[str, list[float]] = {name: [] for name in candidates}
@@ -171,7 +169,7 @@ def in_turns(candidates: dict[str, Callable[[int], float]], rounds: int) -> dict
 
 
 def seconds(step: Callable, *arguments) -> float:
-    """Return how long a step takes."""
+    """Return the duration of a step in seconds, including pending work of the GPU."""
     synchronize()
     began = time.perf_counter()
     step(*arguments)
@@ -180,8 +178,7 @@ def seconds(step: Callable, *arguments) -> float:
 
 
 def times_faster(other: Sequence[float], own: Sequence[float]) -> tuple[float, float, float]:
-    """Return how many times less the second took than the first, round by round: the median and
-    its 95 % interval."""
+    """Return the speed-up of `own` over `other`: the median over rounds and its 95 % interval."""
     ratios = [a / b for a, b in zip(other, own, strict=True)]
     return statistics.median(ratios), *median_interval(ratios, 2000, seed=1)
 
@@ -195,7 +192,6 @@ def machine() -> str:
 
 
 def synchronize() -> None:
-    """Wait until the GPU, if there is one, has finished."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
@@ -212,25 +208,19 @@ def report(rows: list[dict], columns: dict[str, Callable], file: str | None) -> 
 
 
 def interval(row: dict) -> str:
-    """Return the interval of a row as text."""
     return f"{row['low']:.3f} to {row['high']:.3f}"
 
 
 def models_parser(description: str, default: list[str], meaning: str) -> ArgumentParser:
-    """Return a parser with the options of the benchmarks that compare models with stock."""
-    parser = ArgumentParser(description=description)
-    parser.add_argument("--size", choices=SIZES, default="base", help="build models of this size")
-    parser.add_argument(
-        "--vocabulary", type=int, default=10_000, help="set the number of different pieces"
-    )
-    parser.add_argument(
-        "--length", type=int, default=30, help="set the mean number of pieces of a sentence"
-    )
-    parser.add_argument(
-        "--sentences", type=int, default=4000, help="make a corpus of so many sentences"
-    )
-    parser.add_argument("--pairs", type=int, default=15, help="measure all models so many times")
-    parser.add_argument("--json", help="write the rows to this file, too")
-    parser.add_argument("specifications", nargs="*", default=default, help=meaning)
-    parser.add_argument("--batches", type=int, default=5, help="take turns with so many batches")
+    """Return a parser with the options of benchmarks that compare models with stock fairseq."""
+    parser, usual = ArgumentParser(description=description), "(default: %(default)s)"
+    add = parser.add_argument
+    add("--size", choices=SIZES, default="base", help=f"size of the models {usual}")
+    add("--vocabulary", type=int, default=10_000, help=f"size of the vocabulary {usual}")
+    add("--length", type=int, default=30, help=f"mean sentence length in pieces {usual}")
+    add("--sentences", type=int, default=4000, help=f"number of sentences of the corpus {usual}")
+    add("--pairs", type=int, default=15, help=f"number of measurements of each model {usual}")
+    add("--json", help="also write the rows to this file")
+    add("specifications", nargs="*", default=default, help=meaning)
+    add("--batches", type=int, default=5, help=f"number of different batches {usual}")
     return parser

@@ -1,15 +1,14 @@
-r"""Measure training speed and memory of specifications as ratios to fairseq's stock Transformer.
+r"""Measure training speed and memory of specifications relative to fairseq's stock Transformer.
 
     python recipes/benchmark/train_speed.py --json speed.json \
         'relative' 'tree_relative' 'sequence + tree_depth / relative + tree_relative'
 
 A specification is ATTENTION, 'POSITIONS / ATTENTION', 'POSITIONS / ATTENTION / CROSS-ATTENTION' or
-'stock'. Options of fairseq-train for it alone may follow: 'stock; --optimizer fused_adam'. Without
-any specification, every mechanism is measured in its published layers, which takes 1.2 GB of memory
-and 2 minutes for each (name some of them if that is too much). All models train in turn in one
-process on the same batches. A ratio is taken within each round, and the interval is a bootstrap
-interval of the median (95 %). Peak memory is measured in a process for each model, above what
-fairseq takes before.
+'stock'. Options of fairseq-train for one model may follow it: 'stock; --optimizer fused_adam'. The
+default is every mechanism in its published layers, which takes 1.2 GB of memory and 2 minutes per
+mechanism. All models are trained in turns in one process on the same batches. Ratios are computed
+within each round, with a 95 % bootstrap interval of their median. Peak memory is measured in a
+separate process for each model, without the memory that fairseq itself needs.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ WARM_UP = 2
 
 
 class Training:
-    """Holds a model in training with the batches that all models share."""
+    """A model in training, and the batches that all models share."""
 
     def __init__(self, data: Path, specification: str, args):
         extra = ["--max-tokens", str(args.max_tokens), "--max-source-positions", "256"]
@@ -94,19 +93,17 @@ class Training:
         self.trainer.begin_epoch(1)
 
     def step(self, k: int) -> float:
-        """Return the seconds of one full training step."""
+        """Return the duration of one complete training step in seconds."""
         return seconds(self.trainer.train_step, [self.batches[k % len(self.batches)]])
 
     def parameters(self) -> int:
-        """Return the number of parameters of the model."""
         return sum(p.numel() for p in self.model.parameters())
 
 
 def measure_speed(
     data: Path, specifications: list[str], args
 ) -> tuple[dict[str, list[float]], dict[str, int]]:
-    """Return the seconds of each model in each round, and the number of parameters that each has
-    more than stock."""
+    """Return the times of each model by round, and its number of parameters minus stock's."""
     trainings = {s: Training(data, s, args) for s in [STOCK, *specifications]}
     for training in trainings.values():
         for k in range(WARM_UP):
@@ -117,15 +114,14 @@ def measure_speed(
 
 
 def peak_memory(data: Path, specification: str, args) -> int:
-    """Return the bytes at the peak of a few training steps, above what was taken before the
-    model."""
+    """Return the peak memory of a few training steps in bytes, measured in a new process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(peak_memory_here, data, specification, args).result()
 
 
 def peak_memory_here(data: Path, specification: str, args) -> int:
-    """Measure the peak of memory in this process."""
-    Path("/proc/self/clear_refs").write_text("5")  # this resets the peak, which was the parent's
+    """Return the peak memory in bytes, minus the memory in use before the model was built."""
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak inherited from the parent
     before = resident("VmRSS")
     training = Training(data, specification, args)
     for k in range(WARM_UP + len(training.batches)):
@@ -136,7 +132,7 @@ def peak_memory_here(data: Path, specification: str, args) -> int:
 
 
 def resident(which: str) -> int:
-    """Return the bytes in memory, VmRSS now or VmHWM at the peak."""
+    """Return the resident memory in bytes: VmRSS is the current value, VmHWM the peak."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(rf"{which}:\s+(\d+) kB", status)[1]) * 1024
 
@@ -146,17 +142,17 @@ def main() -> None:
     parser = models_parser(
         __doc__.splitlines()[0],
         DEFAULT,
-        "measure the models of these specifications (default: all mechanisms)",
+        "models to measure (default: all mechanisms)",
     )
     parser.add_argument(
-        "--max-tokens", type=int, default=1000, help="put at most so many pieces into a batch"
+        "--max-tokens", type=int, default=1000, help="pieces per batch (default: %(default)s)"
     )
     parser.add_argument("--speed-only", action="store_true", help="do not measure peak memory")
     parser.add_argument(
         "--fairseq",
         nargs="*",
         default=[],
-        help="pass these options to fairseq, such as bf16 or name=value",
+        help="options for fairseq-train, without dashes, such as bf16 or name=value",
     )
     args = parser.parse_args()
     args.fairseq = [f"--{option.lstrip('-')}" for option in args.fairseq]

@@ -1,4 +1,4 @@
-"""Collect Multi30k, and join each two captions of the test set to one line."""
+"""Collect Multi30k, and concatenate pairs of captions of the test set."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ TEST, JOINED = "test_2016_flickr", "joined"
 
 
 def collect(collector: Collector) -> None:
-    """Write both sides of each text, and of the joined captions."""
+    """Write both sides of each text, and of the concatenated captions."""
     for name in ("train", "val", TEST):
         collector.take_pair(name)
     for language in collector.languages:
@@ -21,7 +21,7 @@ def collect(collector: Collector) -> None:
 
 
 def join(captions: Path, out: Path) -> None:
-    """Write the first and the second line as one, the third and the fourth, and so on."""
+    """Write lines 1 and 2 as one line, lines 3 and 4, and so on."""
     lines = iter(read_lines(captions))
     with written_whole(out) as file:
         for first, second in zip(lines, lines, strict=True):

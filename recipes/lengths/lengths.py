@@ -1,9 +1,9 @@
-"""Print BLEU by the length of the source, from the translations of a work folder.
+"""Print BLEU by source length for the translations in a work folder.
 
     python recipes/lengths/lengths.py recipes/lengths/work
 
-A length is a number of pieces, without the end of sentence. The models have seen sources of at most
-12 of them. The interval is that of posattn-score.
+Lengths are numbers of pieces without `</s>`. The models were trained on sources of at most 12
+pieces. Intervals are those of posattn score.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fairseq_posattn.lab.scoring.plain_tables import Table, markdown
 
 HERE = Path(__file__).parent
 BINS = ((1, 12), (13, 16), (17, 22), (23, 1000))
-TESTS = {"test_2016_flickr": "test", "joined": "test1"}  # what the steps call them
+TESTS = {"test_2016_flickr": "test", "joined": "test1"}  # names in the data folder
 
 
 def rows(work: Path) -> list[list[str]]:
-    """Return a row for each model whose translations are there."""
+    """Return a row for each run with translations of both test sets."""
     recipe = read_recipe(str(HERE))
     found = []
     for row in recipe.content.models:
@@ -38,7 +38,7 @@ def rows(work: Path) -> list[list[str]]:
 
 
 def cells(work: Path, run: Path) -> list[str]:
-    """Return BLEU of each range of lengths, and of the joined captions with their length."""
+    """Return BLEU by source length, and BLEU and length ratio of the concatenated captions."""
     test = "test_2016_flickr"
     hypotheses, references, lengths = texts(work, run, test)
     written = []
@@ -51,14 +51,14 @@ def cells(work: Path, run: Path) -> list[str]:
 
 
 def texts(work: Path, run: Path, test: str) -> tuple[list[str], list[str], list[int]]:
-    """Return translations, references and the numbers of pieces of the sources of a test set."""
+    """Return translations, references and source lengths of a test set."""
     pieces = work / f"data.work/{TESTS[test]}.pieces.en"
     lengths = [len(line.split()) for line in read_lines(pieces)]
     return list(read_lines(run / f"{test}.hyp")), list(read_lines(work / f"raw/{test}.de")), lengths
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> str:
-    """Return BLEU with half of its 95 % interval."""
+    """Format BLEU ± half of its 95 % interval."""
     if not hypotheses:
         return ""
     metric = BLEU(references=[references])
@@ -68,11 +68,10 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Print the table as Markdown."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("work", type=Path, help="read the runs of this work folder")
+    parser.add_argument("work", type=Path, help="work folder of the recipe")
     args = parser.parse_args()
     names = [f"{a} to {b}" if b < 1000 else f"{a} and more" for a, b in BINS]
     head = ["Positions", *names, "two captions", "their length to the reference"]

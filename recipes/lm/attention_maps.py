@@ -3,9 +3,8 @@ r"""Draw the attention weights of language models, as in Figures 3 and 4 of Daga
     python recipes/lm/attention_maps.py WORK/data --split test --sentences 3 17 --out WORK/maps \\
         --path WORK/models/positional/checkpoint_best.pt [--path ...attentive/checkpoint_best.pt]
 
-There is a figure for each sentence with a panel for each model. A row belongs to the word that is
-predicted, and its columns to the words read so far; </s> at their start stands for the beginning of
-the sentence.
+There is one figure per sentence, with one panel per model. Rows are predicted words, and columns
+the words read so far, of which the first is </s> for the beginning of the sentence.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ INCHES_OF_A_WORD, MARGIN = 0.22, 1.4
 
 @torch.no_grad()
 def weights_of(model, path: Path, tokens: Tensor) -> Tensor:
-    """Return the weights T T of what was read (columns) for each step (rows), from tokens, T."""
+    """Return the attention weights (steps x words read, T T) of a model for tokens (T)."""
     features = model.extract_features(tokens[None].to(next(model.parameters()).device))
     weights = features[1].get("weights")
     if weights is None:
-        raise InputError(f"{path}: this model has no attention; name a model that has")
+        raise InputError(f"{path}: the model has no attention; name a model with attention")
     return weights[0].float().cpu()
 
 
 def draw(panels: dict[str, Tensor], read: list[str], predicted: list[str], path: Path) -> None:
-    """Draw the weights of one sentence under the title of each model."""
+    """Draw the attention weights of one sentence, one panel per model."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -57,62 +56,63 @@ def draw(panels: dict[str, Tensor], read: list[str], predicted: list[str], path:
 
 
 def plain(words: list[str]) -> list[str]:
-    """Return the words with each dollar escaped, because it would begin a formula."""
+    """Escape dollar signs, which start formulas in matplotlib."""
     return [word.replace("$", r"\$") for word in words]
 
 
 def chosen(dataset, split: str, numbers: list[int] | None, first: int, end: int) -> list[int]:
-    """Return the numbers of the chosen sentences, counted from 1.
+    """Return the numbers of the sentences to draw, counted from 1.
 
-    Without numbers they are the first sentences that have words; a blank line has nothing but the
-    word number `end`.
+    Without `numbers`, these are the first sentences that contain words. end: the index of `</s>`,
+    the only token of blank lines.
     """
     if not numbers:
         with_words = (k for k in range(len(dataset)) if dataset[k]["target"].ne(end).any())
         return [k + 1 for k in islice(with_words, first)]
     for number in numbers:
         if not 1 <= number <= len(dataset):
-            raise InputError(f"--sentences {number}: {split} has the sentences 1 to {len(dataset)}")
+            raise InputError(
+                f"--sentences {number}: {split} has no such sentence; choose 1 to {len(dataset)}"
+            )
     return numbers
 
 
 def main() -> None:
-    """Draw the figures that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "data", type=Path, help="read the data in this folder of fairseq-preprocess"
-    )
+    parser.add_argument("data", type=Path, help="data folder of fairseq-preprocess")
     parser.add_argument(
         "--path",
         type=Path,
         action="append",
         required=True,
-        help="draw the model in this checkpoint; the option may be repeated",
+        help="checkpoint to draw; repeat the option for further models",
     )
     parser.add_argument(
-        "--split", default="test", help="take sentences of this split (default: %(default)s)"
+        "--split", default="test", help="split of the sentences (default: %(default)s)"
     )
     parser.add_argument(
-        "--sentences", type=int, nargs="+", help="choose sentences by number, counted from 1"
+        "--sentences", type=int, nargs="+", help="numbers of the sentences to draw, counted from 1"
     )
     parser.add_argument(
         "--first",
         type=int,
         default=4,
-        help="choose so many first sentences without --sentences (default: %(default)s)",
+        help="without --sentences, draw the first N sentences (default: %(default)s)",
     )
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
-    parser.add_argument("--out", type=Path, required=True, help="write the figures to this folder")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if a GPU is available")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the figures")
     arguments = parser.parse_args()
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise InputError("matplotlib is missing: pip install 'fairseq_posattn[lab]'") from None
+        raise InputError(
+            "matplotlib is not installed; run pip install 'fairseq_posattn[lab]'"
+        ) from None
     draw_all(arguments)
 
 
 def draw_all(arguments: argparse.Namespace) -> None:
-    """Draw all figures with one load of each model."""
+    """Draw all figures, loading each model once."""
     models = {path: load(path, str(arguments.data), cpu=arguments.cpu) for path in arguments.path}
     task = next(iter(models.values())).task
     task.load_dataset(arguments.split)

@@ -1,17 +1,16 @@
-"""Count words as the published perplexities did (Dagan 2019).
+"""Count words like the published perplexities (Dagan 2019).
 
-The authors' program cuts a sentence after 36 words, where an end of sentence is a word, too. It
-reads all but the 36th, and predicts all but the first. So a sentence of n <= 35 words has n inputs
-and n - 1 targets, and a longer one has 35 of both. The sum of the targets' losses is divided by the
-number of inputs.
+The authors' program truncates sentences after 36 words, including the end of the sentence. It reads
+all words except the 36th, and predicts all except the first. So a sentence of n <= 35 words has n
+inputs and n - 1 targets, and a longer one has 35 of both. The sum of the targets' losses is divided
+by the number of inputs.
 """
 
-WORDS_READ = 35  # the most words of a sentence that are read
+WORDS_READ = 35  # maximum number of words that are read of a sentence
 AS_PUBLISHED = ("inputs_as_published", "targets_as_published")
 
 
 def as_published(words: int, longest: int) -> dict[str, int]:
-    """Return the inputs and targets of a sentence of so many words; at most `longest` are
-    inputs."""
+    """Return the numbers of inputs (at most `longest`) and targets of a sentence."""
     counts = min(words, longest), min(words, longest + 1) - 1
     return dict(zip(AS_PUBLISHED, counts, strict=True))

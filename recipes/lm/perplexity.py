@@ -1,15 +1,15 @@
-r"""Compute the perplexity of a language model in two ways of counting.
+r"""Compute the perplexity of a language model with two ways of counting words.
 
     python recipes/lm/perplexity.py WORK/data --path MODEL.pt --counts WORK/text/counts.json \\
         --split valid test --json RESULT.json
 
-`per word` is exp of the mean loss over all predicted words, ends of sentences included, as
-fairseq-eval-lm prints it.
+`per word` is exp of the mean loss over all predicted words, including ends of sentences, as
+printed by fairseq-eval-lm.
 
-`as published` is how Dagan (2019) counts: the authors' program never predicts the first word of a
-sentence, sums the loss over the others, and divides the sum by the number of *input* words (see
-counting.py; prepare.py says which ends of sentence are words, too). So the published figures are
-too low, and only this one may be compared with them.
+`as published` follows Dagan (2019): the authors' program does not predict the first word of a
+sentence, and divides the sum of the losses by the number of *input* words (see counting.py, and
+prepare.py for ends of sentences). So the published perplexities are too low, and only this value
+is comparable with them.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_json, write_json
 from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
 
-SENTENCES = 100  # the size of a batch
+SENTENCES = 100  # batch size
 
 
 class Sums(NamedTuple):
-    """Holds the sums and numbers that both ways of counting divide."""
+    """The sums and counts from which both perplexities are computed."""
 
-    loss: float = 0.0  # of all words, in natural logarithms
+    loss: float = 0.0  # of all words, in nats
     words: int = 0
-    loss_of_targets: float = 0.0  # of all words but the first of each sentence, as published
+    loss_of_targets: float = 0.0  # of all words except the first of each sentence
     inputs: int = 0
     targets: int = 0
 
     def plus(self, losses: list[float], longest: int) -> Sums:
-        """Return the sums with one more sentence, from the loss of each of its words; it has at
-        most `longest` inputs."""
+        """Add a sentence, given the losses of its words and the maximum number of inputs."""
         inputs, targets = as_published(len(losses), longest).values()
         return Sums(
             self.loss + sum(losses),
@@ -53,7 +52,7 @@ class Sums(NamedTuple):
         )
 
     def perplexities(self) -> dict[str, float | int]:
-        """Return the perplexities, and the numbers that they were computed from."""
+        """Return the perplexities and the underlying counts."""
         return {
             "per_word": math.exp(self.loss / self.words),
             "as_published": math.exp(self.loss_of_targets / self.inputs),
@@ -63,7 +62,6 @@ class Sums(NamedTuple):
 
 
 def sum_up(sentences: Iterable[list[float]], longest: int) -> Sums:
-    """Return the sums over all sentences."""
     sums = Sums()
     for losses in sentences:
         sums = sums.plus(losses, longest)
@@ -71,25 +69,25 @@ def sum_up(sentences: Iterable[list[float]], longest: int) -> Sums:
 
 
 def check_counts(found: dict, expected: dict, data: Path, split: str) -> None:
-    """Refuse data that were not made from the text whose words were counted."""
+    """Raise an InputError if the counts of the data differ from those in counts.json."""
     for name in AS_PUBLISHED:
         if found[name] != expected.get(name):
             raise InputError(
-                f"{data}: {split} has {found[name]} {name}, but counts.json says "
-                f"{expected.get(name)}; prepare text and data anew, with the recipe and "
-                "another --work"
+                f"{data}: {split} has {found[name]} {name}, but counts.json has "
+                f"{expected.get(name)}; prepare text and data again, with the recipe and another "
+                "--work"
             )
 
 
 @torch.no_grad()
 def losses_of_sentences(loaded: Loaded, split: str) -> Iterable[list[float]]:
-    """Yield for each sentence of a split, cut as in training, the loss of each of its words."""
+    """Yield the losses of the words of each sentence of a split, truncated as in training."""
     model, task = loaded.model, loaded.task
     try:
         task.load_dataset(split)
     except FileNotFoundError:
         raise InputError(
-            f"{task.args.data}: there is no split {split!r}; binarise it with fairseq-preprocess"
+            f"{task.args.data} has no split {split!r}; binarise it with fairseq-preprocess"
         ) from None
     padding = task.target_dictionary.pad()
     batches = task.get_batch_iterator(
@@ -106,7 +104,7 @@ def losses_of_sentences(loaded: Loaded, split: str) -> Iterable[list[float]]:
 def measure(data: Path, path: Path, counts: dict, splits: list[str], cpu: bool = False) -> dict:
     """Return the perplexities of a model on these splits."""
     loaded = load(path, str(data), cpu=cpu)
-    longest = loaded.task.args.tokens_per_sample - 1  # the last word that is kept is never an input
+    longest = loaded.task.args.tokens_per_sample - 1  # the last word is never an input
     found = {"parameters": sum(parameter.numel() for parameter in loaded.model.parameters())}
     found["splitter"] = counts.get("splitter")
     for split in splits:
@@ -117,25 +115,19 @@ def measure(data: Path, path: Path, counts: dict, splits: list[str], cpu: bool =
 
 
 def main() -> None:
-    """Print the perplexities, and write them if a file is named."""
+    """Print the perplexities, and write them to --json."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "data", type=Path, help="read the data in this folder of fairseq-preprocess"
-    )
-    parser.add_argument(
-        "--path", type=Path, required=True, help="evaluate the model in this checkpoint"
-    )
-    parser.add_argument(
-        "--counts", type=Path, required=True, help="read the counts.json that prepare.py wrote"
-    )
+    parser.add_argument("data", type=Path, help="data folder of fairseq-preprocess")
+    parser.add_argument("--path", type=Path, required=True, help="checkpoint to evaluate")
+    parser.add_argument("--counts", type=Path, required=True, help="counts.json of prepare.py")
     parser.add_argument(
         "--split",
         nargs="+",
         default=["valid", "test"],
-        help="evaluate on these splits (default: valid test)",
+        help="splits to evaluate on (default: valid test)",
     )
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
-    parser.add_argument("--json", type=Path, help="write the result to this file, too")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if a GPU is available")
+    parser.add_argument("--json", type=Path, help="also write the result to this file")
     arguments = parser.parse_args()
     counts = read_json(arguments.counts, "run recipes/lm/prepare.py again")
     found = measure(arguments.data, arguments.path, counts, arguments.split, arguments.cpu)

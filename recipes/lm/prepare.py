@@ -1,12 +1,12 @@
-"""Write one sentence a line from the Penn Treebank or WikiText-2, ready for fairseq-preprocess.
+"""Write the Penn Treebank or WikiText-2 with one sentence per line, for fairseq-preprocess.
 
     python recipes/lm/prepare.py --corpus wikitext-2 --data DIR --out WORK/text
 
-WikiText-2 is read as the authors' program reads it. That program marks the end of each line of the
-corpus by <eos>, and later the end of each sentence by another one, so the last sentence of a line
-has two of them, and a blank line is nothing but two. fairseq-preprocess marks the end of each of
-our lines by </s>, and a second one is written here. counts.json says how many words that program
-would read, and how many of them it would predict (see counting.py).
+WikiText-2 is processed as in the authors' program. That program appends <eos> to each line of the
+corpus, and later to each sentence, so the last sentence of a line ends with two of them, and a
+blank line consists of two. fairseq-preprocess appends </s> to each line, so the second one is
+written here. counts.json contains the numbers of words that the authors' program would read and
+predict (see counting.py).
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from fairseq_posattn.lab.experiments.corpora import PACKED
 
 SPLITS = ("train", "valid", "test")
 FILES = {"ptb": "ptb.{split}.txt", "wikitext-2": "wiki.{split}.tokens"}
-ENDS = {"ptb": [], "wikitext-2": ["</s>"]}  # ends of a line that fairseq does not write
+ENDS = {"ptb": [], "wikitext-2": ["</s>"]}  # in addition to the </s> that fairseq appends
 
 
 def find(data: Path, corpus: str, split: str) -> Path:
-    """Return the file of a split, plain or compressed."""
+    """Return the plain or compressed file of a split; raise an InputError if there is none."""
     name = FILES[corpus].format(split=split)
     for suffix in PACKED:
         if (path := data / f"{name}{suffix}").exists():
             return path
     raise InputError(
-        f"{data}: there is no {name} (or .xz, .gz, .zst); name the folder with the three files of "
+        f"{data} has no {name} (or .xz, .gz, .zst); name the folder with the three files of "
         f"{corpus} with --data, or another corpus with --corpus"
     )
 
 
 def one_sentence(words: list[str]) -> Iterator[list[str]]:
-    """Yield the line itself, for a corpus that has one sentence a line."""
+    """Yield the line itself, for corpora with one sentence per line."""
     yield words
 
 
 def splitter(corpus: str, wanted: str) -> tuple[str, Splitter]:
-    """Return what finds the sentences of a line: its name and its function."""
+    """Return the name and the function of the sentence splitter."""
     if corpus == "ptb":
         return "none", one_sentence
     if wanted == "punkt" and not punkt_is_there():
         raise InputError(
-            "--splitter punkt: nltk or its data are missing; run pip install nltk and "
-            "python -m nltk.downloader punkt_tab (older nltk: punkt), or use --splitter rules"
+            "--splitter punkt: nltk or its data are missing; run pip install nltk and python -m "
+            "nltk.downloader punkt_tab (for older nltk: punkt), or use --splitter rules"
         )
     if wanted == "punkt" or (wanted == "auto" and punkt_is_there()):
         return "punkt", by_punkt
@@ -63,8 +63,7 @@ def splitter(corpus: str, wanted: str) -> tuple[str, Splitter]:
 
 
 def sentences_of(line: str, split_line: Splitter, ends: list[str]) -> list[list[str]]:
-    """Return the sentences of a line, the last one with these ends; a blank line is one
-    sentence."""
+    """Split a line into sentences, and append `ends` to the last; a blank line is one sentence."""
     words = line.split()
     *others, last = split_line(words) if words else [[]]
     return [*others, [*last, *ends]]
@@ -73,7 +72,7 @@ def sentences_of(line: str, split_line: Splitter, ends: list[str]) -> list[list[
 def write_split(
     source: Path, target: Path, read: Callable[[str], list[list[str]]], limit: int | None
 ) -> dict:
-    """Write the sentences of a file, up to so many words, and return what was counted."""
+    """Write the sentences of a file, up to about `limit` words, and return the counts."""
     counts = dict.fromkeys(("sentences", "words", "blank_lines", *AS_PUBLISHED), 0)
     with written_whole(target) as file:
         for line in read_lines(source):
@@ -87,8 +86,8 @@ def write_split(
                 for name, count in as_published(len(sentence) + 1, WORDS_READ).items():
                     counts[name] += count
     if not counts["words"]:
-        remedy = "get it again" if limit is None else "get it again, or name more --words"
-        raise InputError(f"{source}: there are no words; {remedy}")
+        remedy = "get it again" if limit is None else "get it again, or increase --words"
+        raise InputError(f"{source} contains no words; {remedy}")
     return counts
 
 
@@ -108,32 +107,30 @@ def prepare(corpus: str, data: Path, out: Path, wanted: str, limit: int | None) 
 
 
 def main() -> None:
-    """Prepare the corpus and print what was counted."""
+    """Prepare the corpus and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--corpus", choices=FILES, required=True, help="corpus to prepare")
     parser.add_argument(
-        "--corpus", choices=FILES, required=True, help="read the files as this corpus"
+        "--data", type=Path, required=True, help="folder with the three files of the corpus"
     )
-    parser.add_argument(
-        "--data", type=Path, required=True, help="read the three files in this folder"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="write the text to this folder")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the text")
     parser.add_argument(
         "--splitter",
         choices=("auto", "punkt", "rules"),
         default="auto",
-        help="split WikiText by nltk's punkt as published, by our own rules (rules), or by punkt "
-        "if it is there (auto)",
+        help="sentence splitter for WikiText: nltk's punkt as published, our own rules, or punkt "
+        "if it is installed (auto, the default)",
     )
     parser.add_argument(
         "--words",
         type=int,
-        help="keep only about so many words of training, and a tenth of that of valid and test",
+        help="use only the first N words of train, and N/10 of valid and test (default: all)",
     )
     arguments = parser.parse_args()
     found = prepare(
         arguments.corpus, arguments.data, arguments.out, arguments.splitter, arguments.words
     )
-    print(f"sentences were split by: {found['splitter']}")
+    print(f"sentence splitter: {found['splitter']}")
     for split in SPLITS:
         print(split, ", ".join(f"{count} {name}" for name, count in found[split].items()))
 

@@ -1,7 +1,7 @@
-"""Split a tokenised paragraph into sentences, with nltk's punkt as published or with our rules.
+"""Split tokenised paragraphs into sentences, with nltk's punkt (as published) or with rules.
 
-The rules are made for texts like WikiText, in which a full stop that ends a sentence is a token of
-its own, while that of an abbreviation is not.
+The rules are for texts like WikiText, in which a full stop is a separate token at the end of a
+sentence, but not in an abbreviation.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 ENDS = {".", "!", "?"}
-CLOSING = {")", "]", "''", "’", "”"}  # they belong to the sentence that they follow
-QUOTES = {'"', "'"}  # one closes if another one is open
-NUMBER_POINT, PROTECTED = "@.@", "&numb"  # punkt must not split numbers, as published
+CLOSING = {")", "]", "''", "’", "”"}  # belong to the preceding sentence
+QUOTES = {'"', "'"}  # a closing quote if another one is open
+NUMBER_POINT, PROTECTED = "@.@", "&numb"  # keeps punkt from splitting numbers, as published
 
 Splitter = Callable[[list[str]], Iterator[list[str]]]
 
 
 def by_rules(words: list[str]) -> Iterator[list[str]]:
-    """End a sentence after a stop and what it closes, unless the next word is in lower case."""
+    """End sentences after a stop and closing marks, unless a lower-case word follows."""
     start = position = 0
     while position < len(words):
         position += 1
@@ -33,18 +33,18 @@ def by_rules(words: list[str]) -> Iterator[list[str]]:
 
 
 def closes(words: list[str]) -> bool:
-    """Return whether the last of these words belongs to what stands before it."""
+    """Return whether the last of these words is a closing bracket or quote."""
     *before, last = words
     return last in CLOSING or (last in QUOTES and before.count(last) % 2 == 1)
 
 
 def goes_on(word: str) -> bool:
-    """Return whether no sentence can begin with this word."""
+    """Return whether this word cannot start a sentence."""
     return word in ENDS or word[0].islower() or word in {",", ";", ":"}
 
 
 def by_punkt(words: list[str]) -> Iterator[list[str]]:
-    """Split by nltk's punkt for English, whose data must be there."""
+    """Split with nltk's punkt for English; its data must be installed."""
     import nltk
 
     text = " ".join(words).replace(NUMBER_POINT, PROTECTED)
@@ -53,8 +53,7 @@ def by_punkt(words: list[str]) -> Iterator[list[str]]:
 
 
 def punkt_is_there() -> bool:
-    """Return whether nltk and the data of its sentence splitter are there; nothing is
-    downloaded."""
+    """Return whether nltk and the data of punkt are installed, without downloading anything."""
     try:
         import nltk
 

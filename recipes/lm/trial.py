@@ -1,8 +1,8 @@
-"""Language models on PTB or WikiText-2: their data, their perplexities beside the published ones.
+"""Language models on PTB or WikiText-2: create the data, and compare with published perplexities.
 
-`prepare.sh lm --from DIR` takes the folder with ptb.{train,valid,test}.txt or
-wiki.{train,valid,test}.tokens, plain or compressed. After -- follow options of prepare.py, such as
---words N for a trial with about N words of training.
+`prepare.sh lm --from DIR` needs a folder with ptb.{train,valid,test}.txt or
+wiki.{train,valid,test}.tokens, plain or compressed. Options of prepare.py may follow after --, such
+as --words N for a trial with about N words of training data.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ WITHOUT_ATTENTION = "lstm"
 
 
 class Recipe(Trial):
-    """The recipe of the language models has the corpora PTB and WikiText-2, or parts of them."""
+    """The recipe of the language models, with the corpora PTB and WikiText-2 or parts of them."""
 
     def text(self, corpus: str) -> Path:
-        """Return the folder of the sentences of a corpus."""
+        """Return the folder with the sentences of a corpus."""
         return self.place.work / "text" / corpus
 
     def data(self, corpus: str, seed: int) -> Path:
@@ -39,11 +39,10 @@ class Recipe(Trial):
         return self.place.work / "data" / corpus
 
     def choices_of_test(self) -> list[Any]:
-        """Return how many maps are drawn."""
         return [self.plan.examples]
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
-        """Make the data of a corpus."""
+        """Split the corpus in `source` into sentences, and binarise it."""
         folder = self.given(source)
         parser = argparse.ArgumentParser(f"prepare.sh {self.name} --", allow_abbrev=False)
         parser.add_argument("--words", type=int)
@@ -53,7 +52,7 @@ class Recipe(Trial):
         text, data = self.text(name), self.data(name, 0)
         files = [path for split in SPLITS for path in files_of(folder, corpus, split)]
         prefixes = [word for s in SPLITS for word in (f"--{s}pref", text / f"{s}.txt")]
-        rare = ("--thresholdsrc", "3") if options.words else ()  # then such words are unknown
+        rare = ("--thresholdsrc", "3") if options.words else ()  # so that some words are unknown
 
         def make() -> None:
             program = self.folder / "prepare.py"
@@ -65,7 +64,7 @@ class Recipe(Trial):
         self.once(name, list(rest), [*files, *programs], outputs, make)
 
     def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
-        """Return the options of fairseq-train; a part of a corpus has those of the whole."""
+        """Return the options of fairseq-train; parts of a corpus use those of the whole corpus."""
         return super().options_of(row, corpus.partition(".")[0], seed)
 
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
@@ -84,29 +83,29 @@ class Recipe(Trial):
         return self.place.shell.act(read_json, out, "delete it", instead={})
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
-        """Return a table for each corpus."""
         return [table(rows, results, corpus) for corpus in sorted({c for _, c in results})]
 
 
 def corpus_in(folder: Path) -> str:
-    """Return the name of the corpus that a folder has."""
+    """Return the name of the corpus in a folder; raise an InputError unless there is one."""
     found = [name for name in FILES if files_of(folder, name, "train")]
     if len(found) != 1:
         names = " or ".join(pattern.format("train") for pattern in FILES.values())
         raise InputError(
-            f"{folder}: expected either {names} (or .xz, .gz, .zst); name the folder of one corpus"
+            f"{folder} does not contain either {names} (or .xz, .gz, .zst); name the folder of one "
+            "corpus"
         )
     return found[0]
 
 
 def files_of(folder: Path, corpus: str, split: str) -> list[Path]:
-    """Return the files of a split, plain or compressed, that are there."""
+    """Return the existing files of a split, plain or compressed."""
     paths = (folder / f"{FILES[corpus].format(split)}{end}" for end in PACKED)
     return [path for path in paths if path.exists()]
 
 
 def table(rows: Sequence[TrialRow], results: Results, corpus: str) -> Table:
-    """Return the perplexities on a corpus, beside the published ones if it is whole."""
+    """Return the table of perplexities on a corpus; parts of a corpus have no published ones."""
     head = ["model", "parameters", "published"]
     for split in SPLITS[1:]:
         head += [f"{split}, per word", "as published", "published"]

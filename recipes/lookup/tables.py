@@ -2,16 +2,16 @@
 
     python recipes/lookup/tables.py OUT --seed 1
 
-A table is a bijection over the strings of three bits; t1 to t8 are drawn at random. A source has a
-string and the names of tables. Its target has the string, and what each table returns for the last
-string before it:
+A table is a random bijection over the strings of three bits; there are eight, t1 to t8. A source is
+a string followed by the names of tables. Its target is the string, followed by the result of
+applying each table to the preceding string:
 
     000 t3 t7        000 t3(000) t7(t3(000))
 
-OUT gets train, valid and test, .src and .tgt, and test.kinds, which says for each line of the test
-set what is new in it (KINDS). The training data have all tables alone, and compositions of two
-tables; t7 and t8 stand there alone only, and some compositions of the others are missing. Of each
-composition in the training data, one input is left for `valid` and another one for the test set.
+The files OUT/{train,valid,test}.{src,tgt} are written, and OUT/test.kinds, which names the kind of
+each test line (KINDS). The training data consist of single tables and compositions of two tables.
+They contain t7 and t8 as single tables only, and not all compositions of the others. For each
+composition in the training data, one input is held out for valid and another one for test.
 """
 
 from __future__ import annotations
@@ -31,30 +31,29 @@ STRINGS = tuple("".join(bits) for bits in product("01", repeat=3))
 TABLES = tuple(f"t{number}" for number in range(1, 9))
 COMPOSED = TABLES[:6]
 UNSEEN_COMPOSITIONS = 8
-LONGEST_TRAINED = 2  # the most tables of a training example
+LONGEST_TRAINED = 2  # maximum number of tables in a training example
 
 INPUTS, COMPOSITIONS, HELD_OUT_TABLES, LONGER = KINDS = (
     "held-out inputs",  # new inputs of compositions in the training data
-    "held-out compositions",  # new compositions of tables that other compositions have
-    "held-out tables",  # compositions with a table that training has alone only
-    "longer",  # three tables and more, which all stand in compositions of the training data
+    "held-out compositions",  # new compositions of tables that occur in training compositions
+    "held-out tables",  # compositions with a table that training contains only as a single table
+    "longer",  # three or more tables, all of which occur in training compositions
 )
 
 
 class Example(NamedTuple):
-    """Describes a source by the string that is looked up first and the tables in their order."""
+    """A source: the first string, and the tables to apply in order."""
 
     string: str
     tables: tuple[str, ...]
 
     @property
     def source(self) -> str:
-        """Return the line of the source."""
         return " ".join([self.string, *self.tables])
 
 
 class Splits(NamedTuple):
-    """Holds the examples of each split, and those of the test set by kind."""
+    """The examples of each split; those of test by kind."""
 
     train: list[Example]
     valid: list[Example]
@@ -62,7 +61,7 @@ class Splits(NamedTuple):
 
 
 def draw_tables(rng: random.Random) -> dict[str, dict[str, str]]:
-    """Return each table by its name, as a map from strings to strings."""
+    """Draw all tables, as mappings from strings to strings, by name."""
     return {
         name: dict(zip(STRINGS, rng.sample(STRINGS, len(STRINGS)), strict=True)) for name in TABLES
     }
@@ -77,7 +76,7 @@ def look_up(tables: dict[str, dict[str, str]], example: Example) -> str:
 
 
 def draw_splits(rng: random.Random, longest: int, sequences: int) -> Splits:
-    """Return all examples, divided into training, validation and test set."""
+    """Draw all examples, divided into training, validation and test set."""
     train = [Example(string, (name,)) for name in TABLES for string in STRINGS]
     valid, inputs = [], []
     trained, unseen = split_compositions(rng)
@@ -98,82 +97,72 @@ def draw_splits(rng: random.Random, longest: int, sequences: int) -> Splits:
 
 
 def split_compositions(rng: random.Random) -> tuple[list, list]:
-    """Return the pairs of tables for training, and those that are held out."""
+    """Return the pairs of tables for training, and the held-out ones."""
     pairs = rng.sample(list(product(COMPOSED, repeat=2)), len(COMPOSED) ** 2)
     return pairs[UNSEEN_COMPOSITIONS:], pairs[:UNSEEN_COMPOSITIONS]
 
 
 def on_all_strings(pairs: Iterable[tuple[str, ...]]) -> list[Example]:
-    """Return an example of each pair on each string."""
     return [Example(string, pair) for pair in pairs for string in STRINGS]
 
 
 def draw_longer(rng: random.Random, length: int, count: int) -> list[Example]:
-    """Return different sequences with this many tables."""
-    drawn: dict[Example, None] = {}  # a set that keeps the order
+    """Draw `count` distinct examples with `length` tables."""
+    drawn: dict[Example, None] = {}  # an ordered set
     while len(drawn) < count:
         drawn[Example(rng.choice(STRINGS), tuple(rng.choices(COMPOSED, k=length)))] = None
     return list(drawn)
 
 
 def write(folder: Path, name: str, examples: Iterable[Example], tables) -> None:
-    """Write the sources and targets of these examples."""
     examples = list(examples)
     write_lines(folder / f"{name}.src", [example.source for example in examples])
     write_lines(folder / f"{name}.tgt", [look_up(tables, example) for example in examples])
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines to a file."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse options that cannot be met."""
     if args.longest <= LONGEST_TRAINED:
         raise InputError(
-            f"--longest {args.longest}: the training data have up to {LONGEST_TRAINED} tables; "
-            f"name at least {LONGEST_TRAINED + 1}"
+            f"--longest {args.longest}: training examples already have up to {LONGEST_TRAINED} "
+            f"tables; use at least {LONGEST_TRAINED + 1}"
         )
     most = len(STRINGS) * len(COMPOSED) ** (LONGEST_TRAINED + 1)
     if not 1 <= args.sequences <= most:
         raise InputError(
-            f"--sequences {args.sequences}: there are {most} sequences of "
-            f"{LONGEST_TRAINED + 1} tables; name 1 to {most}"
+            f"--sequences {args.sequences}: only {most} sequences of {LONGEST_TRAINED + 1} tables "
+            f"exist; use 1 to {most}"
         )
     if args.repeat < 1:
-        raise InputError(f"--repeat {args.repeat}: name 1 or more")
+        raise InputError(f"--repeat {args.repeat} is not positive; use 1 or more")
 
 
 def main() -> None:
-    """Draw the task and write its files."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path, help="write the files to this folder")
-    parser.add_argument(
-        "--seed", type=int, default=1, help="draw with this seed (default: %(default)s)"
-    )
+    parser.add_argument("out", type=Path, help="folder for the files")
+    parser.add_argument("--seed", type=int, default=1, help="random seed (default: %(default)s)")
     parser.add_argument(
         "--longest",
         type=int,
         default=9,
-        help="give the longest test lines so many tables (default: %(default)s)",
+        help="number of tables of the longest test lines (default: %(default)s)",
     )
     parser.add_argument(
         "--sequences",
         type=int,
         default=100,
-        help="write so many test lines of each longer length (default: %(default)s)",
+        help="number of test lines for each length above 2 (default: %(default)s)",
     )
     parser.add_argument(
         "--repeat",
         type=int,
         default=1,
-        help="write each training example so often, as short epochs are slow (default: "
-        "%(default)s)",
+        help="copies of each training example, as short epochs are slow (default: %(default)s)",
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace the folder if it is there"
-    )
+    parser.add_argument("--overwrite", action="store_true", help="replace the folder if it exists")
     args = parser.parse_args()
     check(args)
     rng = random.Random(args.seed)

@@ -1,11 +1,11 @@
-"""The lookup-table task: its data, and the accuracy of its models.
+"""The lookup-table task: create its data, and measure the accuracy of its models.
 
-The columns of the tables say what is new in a line, or how long it is. With several seeds, of the
-tables and of the models, a table has the mean, the lowest and the highest figure.
+Columns of the result tables are kinds of test lines, or their lengths. With several seeds (of
+tables and models), cells contain the mean, the lowest and the highest value.
 
-A word is right if it stands in the same place of the reference; words that a short output lacks are
-wrong. A sequence is right if it equals the reference. The first word of each reference is a copy of
-the source's, and one of eight strings is right by chance.
+A sequence is correct if it equals the reference, and a word if the reference has the same word in
+the same position; missing words count as wrong. The first word of each reference is copied from the
+source. Random guessing of a string is correct with a probability of 1/8.
 """
 
 from __future__ import annotations
@@ -37,22 +37,21 @@ Accuracies = dict[str, dict[str, float]]  # column -> measure -> share
 
 
 class Recipe(Trial):
-    """The lookup recipe draws other tables for each seed."""
+    """The lookup recipe, which draws different tables for each seed."""
 
     def corpora(self) -> list[str]:
-        """Return the only corpus."""
         return ["tables"]
 
     def raw(self, seed: int) -> Path:
-        """Return the folder of the tables of a seed."""
+        """Return the folder with the tables of a seed."""
         return self.place.work / f"raw.seed{seed}"
 
     def data(self, corpus: str, seed: int) -> Path:
-        """Return the folder of the tables of a seed, as fairseq reads them."""
+        """Return the folder with the binarised tables of a seed."""
         return self.place.work / f"data.seed{seed}"
 
     def make_data(self, corpus: str, seed: int) -> None:
-        """Draw the tables, and make them binary."""
+        """Draw the tables of a seed, and binarise them."""
         raw, data, program = self.raw(seed), self.data(corpus, seed), self.folder / "tables.py"
         options = arguments({**self.content.data, "seed": seed})
 
@@ -66,7 +65,7 @@ class Recipe(Trial):
         self.once(f"tables.seed{seed}", options, [program], outputs, make)
 
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
-        """Decode the test set, and count what is right."""
+        """Decode the test set, and measure the accuracies."""
         options = {
             "path": run.folder / "checkpoint_last.pt",
             "batch-size": 128,
@@ -80,7 +79,6 @@ class Recipe(Trial):
         return self.place.shell.act(measured, run.folder, raw, instead={})
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
-        """Return a table for sequences and one for words."""
         return [table(measure, rows, results) for measure in MEASURES]
 
     def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
@@ -89,7 +87,6 @@ class Recipe(Trial):
 
 
 def measured(folder: Path, raw: Path) -> dict[str, Any]:
-    """Return the size of a model, and its accuracies."""
     same_number_of_lines([raw / f"test.{end}" for end in ("src", "tgt", "kinds")])
     gold = list(read_lines(raw / "test.tgt"))
     decoded = outputs(folder / "generate.log", len(gold))
@@ -98,30 +95,28 @@ def measured(folder: Path, raw: Path) -> dict[str, Any]:
 
 
 def columns(raw: Path) -> list[str]:
-    """Return the column in which each line of the test set counts: its kind, or its number of
-    tables."""
+    """Return the column of each test line: its kind, or its number of tables if it is longer."""
     sources, kinds = read_lines(raw / "test.src"), read_lines(raw / "test.kinds")
     found = []
     for number, (source, kind) in enumerate(zip(sources, kinds, strict=True), start=1):
         if kind not in KINDS or not source.split():
             raise InputError(
-                f"{raw}/test.kinds:{number}: this recipe has no kind {kind[:40]!a} for the line "
-                f"{source[:40]!a} of test.src; delete the folder and start the recipe again"
+                f"{raw}/test.kinds:{number}: the kind {kind[:40]!a} of the source {source[:40]!a} "
+                "is unknown; delete the folder and start the recipe again"
             )
         found.append(f"{len(source.split()) - 1} tables" if kind == LONGER else kind)
     return found
 
 
 def outputs(log: Path, count: int) -> list[str]:
-    """Return what was decoded, in the order of the test set."""
     found = generate_log.outputs(generate_log.read_logs([log]))
     if len(found) != count:
-        raise InputError(f"{log}: there are {len(found)} of {count} outputs; {AGAIN}")
+        raise InputError(f"{log} has {len(found)} of {count} outputs; {AGAIN}")
     return found
 
 
 def accuracies(columns: list[str], gold: list[str], decoded: list[str]) -> Accuracies:
-    """Return the shares of sequences and of words that are right, in each column."""
+    """Return the shares of correct sequences and words for each column."""
     sequences: defaultdict[str, list[bool]] = defaultdict(list)
     right: defaultdict[str, int] = defaultdict(int)
     words: defaultdict[str, int] = defaultdict(int)
@@ -136,12 +131,10 @@ def accuracies(columns: list[str], gold: list[str], decoded: list[str]) -> Accur
 
 
 def words_right(target: list[str], output: list[str]) -> int:
-    """Return how many words stand in the right place."""
     return sum(one == other for one, other in zip(target, output, strict=False))
 
 
 def table(measure: str, rows: Sequence[TrialRow], results: Results) -> Table:
-    """Return the table of a measure."""
     first = next(iter(results.values()))[0]
     heads = list(first["accuracy"])
     lines = []
@@ -158,12 +151,11 @@ def table(measure: str, rows: Sequence[TrialRow], results: Results) -> Table:
 
 
 def shares(runs: list[dict], column: str, measure: str) -> list[float]:
-    """Return the accuracies in percent, one for each run."""
     return [100 * run["accuracy"][column][measure] for run in runs]
 
 
 def draw(rows: Sequence[TrialRow], results: Results, path: Path) -> None:
-    """Draw the accuracy against the number of tables; at 2 stand the held-out compositions."""
+    """Plot the accuracy by number of tables; the values at 2 are for held-out compositions."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -188,7 +180,7 @@ def draw(rows: Sequence[TrialRow], results: Results, path: Path) -> None:
 
 
 def by_length(runs: list[dict], measure: str) -> tuple[list[int], list[list[float]]]:
-    """Return the numbers of tables, and the accuracies of all runs at each."""
+    """Return the numbers of tables, and for each the accuracies of all runs."""
     named = {column: 2 for column in runs[0]["accuracy"] if column == KINDS[1]}
     for column in runs[0]["accuracy"]:
         if column.endswith(" tables") and column[0].isdigit():

@@ -1,6 +1,6 @@
 """Collect NIST Chinese-English: train.zh and train.en, and the test sets MT02 to MT06 as SGML.
 
-A test set has its source in mt02.src.sgm, and its references in mt02.ref.sgm (one file with four
+The source of a test set is in mt02.src.sgm, its references are in mt02.ref.sgm (one file with four
 sets) or in several files mt02.ref*.sgm.
 """
 
@@ -13,23 +13,23 @@ from fairseq_posattn.lab.experiments.corpora import Collector
 
 
 def collect(collector: Collector) -> None:
-    """Take the training texts, and both sides of each test set."""
+    """Copy the training texts, and extract both sides of each test set."""
     collector.take_pair("train")
     for name in collector.content.corpus.tests:
         collect_test(collector, name)
 
 
 def collect_test(collector: Collector, name: str) -> None:
-    """Copy a test set. The data get its first reference; the score reads all of them."""
+    """Copy a test set; its first reference is binarised, and scores use all references."""
     source = collector.folder / f"{name}.src.sgm"
     references = sorted(collector.folder.glob(f"{name}.ref*.sgm"))
     if collector.shell.does(f"copy {source} and {name}.ref*.sgm to {collector.raw}"):
         if not references or not source.exists():
             raise InputError(
-                f"{collector.folder}: there is no {name}.src.sgm, or no {name}.ref*.sgm; put the "
-                "files of the LDC there"
+                f"{collector.folder} lacks {name}.src.sgm or {name}.ref*.sgm; copy the files of "
+                "the LDC there"
             )
-        for old in collector.raw.glob(f"{name}.ref*.sgm"):  # these may come from another folder
+        for old in collector.raw.glob(f"{name}.ref*.sgm"):  # possibly from another folder
             old.unlink()
         for path in (source, *references):
             shutil.copy(path, collector.raw)
@@ -42,7 +42,7 @@ def collect_test(collector: Collector, name: str) -> None:
 
 
 def references(raw: Path, test: str) -> dict:
-    """Return the options of posattn-score that name all references of a test set."""
+    """Return the options that pass all references of a test set to posattn score."""
     return {
         "sgm": sorted(raw.glob(f"{test}.ref*.sgm")) or [raw / f"{test}.ref.sgm"],
         "sgm-source": raw / f"{test}.src.sgm",

@@ -1,8 +1,8 @@
-"""Say from which word of a sentence of SLOG each name in its logical form comes.
+"""Align each name in a logical form of SLOG with a word of the sentence.
 
-A verb comes from the word that its role says: `ccomp`, `xcomp`, or the relative clause of a noun. A
-noun comes from the word of its own name below the word that its parent in the form comes from. A
-noun that is named again, because a relative clause or an infinitive shares it, stands further up.
+A verb is aligned by its role (`ccomp`, `xcomp`, or relative clause of a noun) with a child of its
+parent's word. A noun is aligned with an equal word below its parent's word. If a noun is repeated
+in the form, because a relative clause or an infinitive shares it, its word is higher in the tree.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ VERBS = {"ccomp": "ccomp", "xcomp": "xcomp", "nmod": "acl:relcl"}  # role -> lab
 def aligned(
     words: Sequence[str], parents: Sequence[int], labels: Sequence[str], form: Node
 ) -> dict[int, int]:
-    """Return the word, counted from 0, that each name of a form comes from, by its place there.
+    """Return the index of the word for each name, by the position of the name in the form.
 
-    parents: counted from 1, and 0 for the root.
+    parents: counted from 1; 0 for the root.
     """
     found = {form.place: parents.index(0)}
 
@@ -44,7 +44,7 @@ def children(parents: Sequence[int], head: int) -> list[int]:
 
 
 def places(parents: Sequence[int], head: int) -> Iterator[int]:
-    """Yield the words below a word, then those above it, each before the other words below it."""
+    """Yield the children of a word, then each ancestor, followed by its children."""
     yield from children(parents, head)
     while parents[head]:
         head = parents[head] - 1
@@ -53,5 +53,5 @@ def places(parents: Sequence[int], head: int) -> Iterator[int]:
 
 
 def is_named(word: str, name: str) -> bool:
-    """Return whether a noun of a form may come from a word."""
+    """Return whether a noun of a form may be aligned with a word."""
     return word.lower() in QUESTIONS if name == "?" else word == name

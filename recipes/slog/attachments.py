@@ -1,11 +1,11 @@
-"""Compare a parser's trees with the gold ones, by category.
+"""Compare the trees of a parser with the gold trees, by category.
 
     cd recipes/slog/work
     python ../attachments.py raw/gen.conllu data.parsed.work/test1.conllu.xz \\
         --labels raw/gen.category
 
-UAS and LAS are those of the scorer of CoNLL 2018, as posattn-train-parser prints them. `whole` is
-the share of sentences in which all words have the right parent.
+UAS and LAS are computed like those of posattn train-parser, by the scorer of CoNLL 2018. `whole` is
+the share of sentences in which all words have the correct parent.
 """
 
 from __future__ import annotations
@@ -28,17 +28,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("gold", help="read the right trees from this CoNLL-U file")
-    parser.add_argument("found", help="read the parser's from this one")
-    parser.add_argument("--labels", required=True, help="read the category of each sentence here")
+    parser.add_argument("gold", help="CoNLL-U file with the gold trees")
+    parser.add_argument("found", help="CoNLL-U file with the trees of the parser")
+    parser.add_argument("--labels", required=True, help="file with the category of each sentence")
     args = parser.parse_args()
     files = (read_labelled(args.gold), read_labelled(args.found), read_lines(args.labels))
     pairs: dict[str, list[tuple[Sentence, Sentence]]] = {}
     for gold, found, label in zip_longest(*files):
         if None in (gold, found, label):
-            raise InputError(f"{args.found}: not as many sentences as {args.gold} and its labels")
+            raise InputError(
+                f"{args.found}, {args.gold} and {args.labels} differ in their number of sentences; "
+                "name files of the same sentences"
+            )
         if gold.words != found.words:
-            raise InputError(f"{found.where}: these are not the words of {gold.where}")
+            raise InputError(
+                f"{found.where}: the words differ from {gold.where}; name files of the same text"
+            )
         for name in (label, ALL):
             pairs.setdefault(name, []).append((gold, found))
     print(f"{'':18}{'sentences':>11}{'UAS':>8}{'LAS':>8}{'whole':>8}")

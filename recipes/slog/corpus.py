@@ -1,8 +1,8 @@
-"""Give the sentences of SLOG (Li et al. 2023) trees, and say from which words their forms come.
+"""Extract the texts of SLOG (Li et al. 2023), with trees and alignments of words and forms.
 
-A line of a file, or of a file in the zip, has a sentence, its variable-free form and its category.
-The zip is not unpacked: its authors keep it packed, so that language models do not find it among
-their training texts. The texts that are made of it lie in the folder of work.
+Each line of a file, or of a file in the zip, contains a sentence, its variable-free form and its
+category. The zip is not unpacked, because its authors keep it packed to avoid that language models
+are trained on it. The extracted texts are written to the work folder.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from fairseq_posattn.trees.conllu import block, read_labelled
 GENERALIZATION = "gen"
 GRAMMAR = "grammar"
 ZIPS = ("generalization_sets.zip", "generalization_half.zip")
-PASSWORD = "SLOG_PASSWORD"  # the variable of the environment
+PASSWORD = "SLOG_PASSWORD"  # name of the environment variable
 SHAPE, BLANK = "shape", "w"  # the target of tree_only
-STRUCTURE = {*"(),=.?", "nmod"}  # with the roles, which stand before =
+STRUCTURE = {*"(),=.?", "nmod"}  # in addition to the roles, which precede =
 
 
 def collect(collector: Collector) -> None:
@@ -46,7 +46,10 @@ def collect(collector: Collector) -> None:
 
 
 def parse(collector: Collector, corpus: Corpus) -> None:
-    """Copy the texts, and parse them with the grammar of the training trees, which stay."""
+    """Copy the texts with trees parsed by the grammar of the training trees.
+
+    The training trees themselves are not replaced.
+    """
     folder = collector.raw / GRAMMAR
     if not collector.shell.does(f"parse with the grammar of the training trees into {folder}"):
         return
@@ -65,17 +68,17 @@ def parse(collector: Collector, corpus: Corpus) -> None:
 
 
 def published(collector: Collector, name: str) -> Path:
-    """Return the file of a text: a table, or the zip with the generalization sets."""
+    """Return the file of a text: a .tsv file, or the zip with the generalization sets."""
     if name != GENERALIZATION:
         return collector.find(f"{name}.tsv")
     found = [path for path in map(collector.folder.joinpath, ZIPS) if path.exists()]
     if not found:
-        raise InputError(f"{collector.folder}: there is no {' nor '.join(ZIPS)}; put one there")
+        raise InputError(f"{collector.folder} has no {' or '.join(ZIPS)}; copy one of them there")
     return found[0]
 
 
 def write(start: Path, path: Path, languages: Sequence[str]) -> None:
-    """Write the sentences of a file: their trees, both sides, alignments and categories."""
+    """Write the trees, both sides, alignments and categories of a file."""
     kinds = ("conllu", *languages, "align", "category")
     with written_together([f"{start}.{kind}" for kind in kinds]) as files:
         for where, line in lines_of(path):
@@ -83,15 +86,15 @@ def write(start: Path, path: Path, languages: Sequence[str]) -> None:
                 parts = parts_of(line, words=SHAPE not in languages)
             except (InputError, ValueError, IndexError) as error:
                 raise InputError(
-                    f"{where}: this is no sentence, form and category of SLOG ({error}); get the "
-                    "file again"
+                    f"{where}: the line does not contain a sentence, form and category of SLOG "
+                    f"({error}); download the file again"
                 ) from error
             for file, part in zip(files, parts, strict=True):
                 file.write(part)
 
 
 def lines_of(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield each line of a file, or of the files in a zip, after its place."""
+    """Yield (FILE:LINE, text) for each line of a file, or of the files in a zip."""
     if path.suffix != ".zip":
         yield from ((f"{path}:{k}", line) for k, line in enumerate(read_lines(path), start=1))
         return
@@ -102,23 +105,23 @@ def lines_of(path: Path) -> Iterator[tuple[str, str]]:
                 text = io.TextIOWrapper(archive.open(name, pwd=password), "utf-8")
                 for k, line in enumerate(text, start=1):
                     yield f"{path}/{name}:{k}", line.rstrip("\n")
-            except NotImplementedError:  # an unknown compression, which is a RuntimeError, too
+            except NotImplementedError:  # unknown compression; a subclass of RuntimeError
                 raise
             except RuntimeError as error:
                 raise InputError(
-                    f"{path}: {PASSWORD} has not the password that opens it; export the one that "
-                    "the README of SLOG tells"
+                    f"{path}: {PASSWORD} does not contain the right password; export the one from "
+                    "the README of SLOG"
                 ) from error
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return the files with variable-free forms, if their names say which these are."""
+    """Return the files with variable-free forms if their names show this, otherwise all files."""
     tables = [name for name in names if name.endswith(".tsv")]
     return [name for name in tables if "varfree" in name.lower()] or tables
 
 
 def parts_of(line: str, words: bool = True) -> list[str]:
-    """Return what a line becomes in each of the files, which may go without its words."""
+    """Return the text of a line for each output file; without `words`, words become blanks."""
     sentence, form, category = line.split("\t")
     tree = tree_of(sentence, form)
     pairs = aligned(*zip(*tree, strict=True), read_form(form))
@@ -133,8 +136,10 @@ def parts_of(line: str, words: bool = True) -> list[str]:
 
 
 def shape(form: Sequence[str], pairs: Mapping[int, int]) -> tuple[str, dict[int, int]]:
-    """Return a form with blanks for its words and without `*`, which only an article tells, and
-    where its alignments are now."""
+    """Return a form with blanks for words and without `*`, and its renumbered alignments.
+
+    `*` marks definite nouns, which cannot be recognised without words.
+    """
     parts, now = [], {}
     for place, (part, behind) in enumerate(zip(form, [*form[1:], ""], strict=True)):
         if part == "*":

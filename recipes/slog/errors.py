@@ -1,12 +1,12 @@
-"""Count the errors in the forms that a model has written, by category and kind.
+"""Count the errors in the forms that a model has generated, by category and kind.
 
     cd recipes/slog/work && python ../errors.py runs/walk.demo.seed*/gen.hyp --raw raw
 
-The first of these that holds is the kind of a wrong form:
+The kind of a wrong form is the first of these that applies:
 
-length: it is a part of the right one, or goes on behind it, or its brackets are not closed.
-word: with a blank for each name it is the right one.
-structure: all others.
+length: one form is a prefix of the other, or brackets are not closed.
+word: the forms are equal if all names are replaced by blanks.
+structure: any other error.
 """
 
 from __future__ import annotations
@@ -34,18 +34,17 @@ def kind_of(found: Sequence[str], right: Sequence[str]) -> str:
 
 
 def blanked(form: Sequence[str]) -> list[str]:
-    """Return a form with a blank for each name, and without the marks of definite nouns."""
+    """Replace each name by a blank, and remove the marks of definite nouns."""
     words = ["=", *(word for word in form if word != "*")]
     return ["_" if before == "=" else word for before, word in pairwise(words)]
 
 
 def main() -> None:
-    """Print a table of the forms that the command line names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("forms", nargs="+", type=Path, help="read the forms of these runs")
-    parser.add_argument("--raw", required=True, type=Path, help="the texts are in this folder")
+    parser.add_argument("forms", nargs="+", type=Path, help="generated forms (gen.hyp) of the runs")
+    parser.add_argument("--raw", required=True, type=Path, help="folder with the extracted texts")
     args = parser.parse_args()
     counts: dict[str, Counter[str]] = {}
     texts = [str(args.raw / f"gen.{kind}") for kind in ("lf", "category")]

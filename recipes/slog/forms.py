@@ -1,13 +1,13 @@
-"""Give sentences of SLOG (Li et al. 2023) the dependency trees that their logical forms imply.
+"""Convert logical forms of SLOG (Li et al. 2023) to dependency trees of the sentences.
 
-A form such as `eat ( agent = cat , theme = * cake ( nmod . on = table ) )` names the words that
-depend on each other. What it has no word for (articles, prepositions, auxiliaries, `that`, `to`,
-`by`) hangs where Universal Dependencies puts it. The labels are those of syntax (nsubj, obj, obl,
-...), never the roles of the form, which would give the answer away.
+A form such as `eat ( agent = cat , theme = * cake ( nmod . on = table ) )` shows the dependencies
+between its words. Words that it does not contain (articles, prepositions, auxiliaries, `that`,
+`to`, `by`) are attached as in Universal Dependencies. The labels are syntactic relations (nsubj,
+obj, obl, ...), not the roles of the form, as these would reveal the target.
 
-A sentence is read from left to right beside its form: the arguments of a verb come in the order of
-the form, and the first stands before the verb. An argument that is named again, because a relative
-clause, a question or an infinitive shares it, has no words of its own (a gap).
+A sentence is parsed from left to right, guided by its form: the arguments of a verb occur in the
+order of the form, the first one before the verb. An argument that the form repeats, because a
+relative clause, a question or an infinitive shares it, has no words of its own (a gap).
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ LABELS = {"agent": "nsubj", "theme": "obj", "recipient": "iobj"}
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a form: its word in the form, whether it has the article `the`, its edges, and the
-    place of its word, which makes no other node of it."""
+    """A node of a form.
+
+    name: its word. definite: whether it has the article `the`. edges: roles and child nodes.
+    place: the position of its word in the form, which is ignored in comparisons.
+    """
 
     name: str
     definite: bool = False
@@ -37,12 +40,12 @@ class Node:
 
     @property
     def bare(self) -> Node:
-        """Return the node as it stands where it is named again."""
+        """The node as it occurs where the form repeats it, without edges."""
         return Node(self.name, self.definite)
 
     @property
     def arguments(self) -> list[tuple[str, Node]]:
-        """Return the edges to arguments, without modifiers."""
+        """The edges to arguments, without modifiers."""
         return [(role, child) for role, child in self.edges if not role.startswith(RELATIVE)]
 
 
@@ -50,10 +53,10 @@ Edge = tuple[int, int, str]  # dependent, head and label
 
 
 class Read(NamedTuple):
-    """What was read of a sentence: the head, the place after it, and the edges inside.
+    """A parsed part of a sentence: its head, its end (exclusive), and its edges.
 
-    gap: the label of the shared argument that has no words here, or "" if none was met; `verb`:
-    the verb whose argument it is.
+    gap: the label of an argument without words (a gap), or "" if there is none. verb: the verb of
+    that argument.
     """
 
     head: int
@@ -64,16 +67,16 @@ class Read(NamedTuple):
 
 
 def read_form(text: str) -> Node:
-    """Return the node of a whole form."""
+    """Parse a complete form; raise an InputError if text follows it."""
     words = text.split()
     node, end = read_node(words, 0)
     if end != len(words):
-        raise InputError(f"'{text}': nothing may follow the form, but there is '{words[end]}'")
+        raise InputError(f"'{text}': '{words[end]}' follows the end of the form; remove it")
     return node
 
 
 def read_node(words: list[str], at: int) -> tuple[Node, int]:
-    """Return the node that begins at a word, and the place after it."""
+    """Parse the node that starts at word `at`; return it with its end (exclusive)."""
     definite = words[at] == "*"
     place = at + definite
     name, at = words[place], place + 1
@@ -89,18 +92,18 @@ def read_node(words: list[str], at: int) -> tuple[Node, int]:
 
 
 class Sentence:
-    """A sentence that is read beside its form."""
+    """A sentence, and methods that parse its parts guided by the form, yielding all analyses."""
 
     def __init__(self, words: list[str]):
         self.words = words
         self.lower = [word.lower() for word in words]
 
     def word(self, at: int) -> str:
-        """Return a word in lower case, or nothing behind the last one."""
+        """Return a word in lower case, or "" after the last word."""
         return self.lower[at] if at < len(self.words) else ""
 
     def noun(self, node: Node, at: int) -> Iterator[Read]:
-        """Read a noun with its article and its modifiers."""
+        """Parse a noun with its article and its modifiers."""
         edges: tuple[Edge, ...] = ()
         if self.word(at) in ARTICLES:
             if node.definite != (self.word(at) == "the"):
@@ -113,7 +116,7 @@ class Sentence:
             yield from self.modified(node, Read(at, at + 1, edges), list(node.edges))
 
     def modified(self, node: Node, read: Read, edges: list[tuple[str, Node]]) -> Iterator[Read]:
-        """Read the modifiers of a noun: phrases with a preposition, and relative clauses."""
+        """Parse the modifiers of a noun: prepositional phrases and relative clauses."""
         if not edges:
             yield read
             return
@@ -123,7 +126,7 @@ class Sentence:
             yield from self.modified(node, together, others)
 
     def modifier(self, node: Node, role: str, child: Node, read: Read) -> Iterator[Read]:
-        """Read one modifier of a noun."""
+        """Parse one modifier of a noun."""
         at = read.end
         if role.startswith(PLACE):
             if self.word(at) == role.removeprefix(PLACE):
@@ -137,9 +140,9 @@ class Sentence:
                     yield Read(clause.head, clause.end, clause.edges + new)
 
     def clause(self, node: Node, at: int, gap: Node | None, subject: Node | None = None):
-        """Read a clause, in which `gap` may be an argument without words.
+        """Parse a clause, in which the argument `gap` may have no words.
 
-        subject: that of the verb above, which an infinitive shares.
+        subject: the subject of the governing verb, which an infinitive shares.
         """
         arguments = node.arguments
         if subject is not None:
@@ -150,7 +153,7 @@ class Sentence:
             yield from self.verb(node, at, gap, [], ())
             return
         (_, first), *others = arguments
-        if gap is not None and first == gap:  # the subject has no words
+        if gap is not None and first == gap:  # the gap is the subject
             for read in self.verb(node, at, None, others, ()):
                 passive = any(
                     label == "aux:pass" for _, head, label in read.edges if head == read.head
@@ -169,7 +172,7 @@ class Sentence:
         edges: tuple[Edge, ...],
         subject: int | None = None,
     ) -> Iterator[Read]:
-        """Read a verb behind its subject, and the arguments behind it."""
+        """Parse a verb after its subject, and the arguments after the verb."""
         passive = self.word(at) == "was"
         head = at + passive
         if not is_form_of(self.word(head), node.name):
@@ -183,7 +186,7 @@ class Sentence:
     def objects(
         self, node: Node, read: Read, gap: Node | None, arguments: list[tuple[str, Node]]
     ) -> Iterator[Read]:
-        """Read the arguments behind a verb."""
+        """Parse the arguments after a verb."""
         if not arguments:
             yield read
             return
@@ -201,7 +204,7 @@ class Sentence:
             yield from self.objects(node, found, gap, others)
 
     def stranded(self, node: Node, read: Read, gap: Node, others, label: str) -> Iterator[Read]:
-        """Read a preposition whose noun is the gap."""
+        """Parse a stranded preposition, whose noun is the gap."""
         edges = (*read.edges, (read.end, read.head, "case"))
         yield from self.objects(
             node, Read(read.head, read.end + 1, edges, label, read.head), gap, others
@@ -210,7 +213,7 @@ class Sentence:
     def object(
         self, node: Node, read: Read, role: str, child: Node, gap: Node | None
     ) -> Iterator[Read]:
-        """Read one argument behind its verb."""
+        """Parse one argument after its verb."""
         at, head = read.end, read.head
         open_gap = None if read.gap else gap
         if role == "ccomp":
@@ -233,30 +236,31 @@ class Sentence:
 
 
 def subject_label(passive: bool) -> str:
-    """Return the label of a subject."""
     return "nsubj:pass" if passive else "nsubj"
 
 
 def is_form_of(word: str, verb: str) -> bool:
-    """Return whether a word may be a form of a verb: of all verbs, only `ate` begins otherwise."""
+    """Return whether a word may be a form of a verb; only `ate` has a different first letter."""
     return word[:1] == verb[:1] or (word, verb) == ("ate", "eat")
 
 
 def prepositions(role: str) -> list[tuple[str, str]]:
-    """Return with which prepositions an argument stands behind its verb, and its label then."""
+    """Return the possible prepositions of an argument after its verb, with its labels."""
     if role == "agent":
         return [("by", "obl:agent")]
     return [("to", "obl"), ("", "iobj")] if role == "recipient" else [("", "obj")]
 
 
 def joined(read: Read, part: Read, new: tuple[Edge, ...]) -> Read:
-    """Return what was read with one more part of it."""
     gap, verb = (read.gap, read.verb) if read.gap else (part.gap, part.verb)
     return Read(read.head, part.end, read.edges + part.edges + new, gap, verb)
 
 
 def tree_of(sentence: str, form: str) -> list[tuple[str, int, str]]:
-    """Return word, parent (from 1, or 0 for the root) and label of each word of a sentence."""
+    """Return word, parent (from 1; 0 for the root) and label of each word of a sentence.
+
+    Raise an InputError if sentence and form do not match.
+    """
     words = sentence.split()
     if len(words) == 1:
         return [(words[0], 0, "root")]
@@ -264,7 +268,7 @@ def tree_of(sentence: str, form: str) -> list[tuple[str, int, str]]:
     end = len(words) - (words[-1] in (".", "?"))
     found = next((read for read in whole(reader, node) if read.end == end), None)
     if found is None:
-        raise InputError(f"'{sentence}' cannot be read beside the form '{form}'")
+        raise InputError(f"'{sentence}' does not match the form '{form}'; get the file again")
     edges = list(found.edges)
     if end < len(words):
         edges.append((end, found.head, "punct"))
@@ -274,7 +278,7 @@ def tree_of(sentence: str, form: str) -> list[tuple[str, int, str]]:
 
 
 def whole(reader: Sentence, node: Node) -> Iterator[Read]:
-    """Read a sentence, a question, or a noun alone."""
+    """Parse a sentence, a question, or a single noun phrase."""
     question = Node("?")
     if reader.word(0) in QUESTIONS and reader.word(1) == "did":
         for read in reader.clause(node, 2, question):

@@ -1,13 +1,13 @@
-"""Parse with a grammar that is counted in the trees of a treebank.
+"""Parse with a probabilistic dependency grammar that is estimated from a treebank.
 
-A word takes its children one after the other on each side, the nearest first. How probable a child
-is depends on what the word is, on the child before it, and on how the phrase of the word opens
-(`that` opens a clause, `on` a phrase with a preposition), but neither on the depth of the phrase
-nor on its place in the sentence. So a noun takes the same modifiers as a subject and as an object,
-to any depth. The best tree without crossing edges is found by dynamic programming.
+The children of a word are generated one after the other on each side, the nearest first. The
+probability of a child depends on the word, the previous child, and the opener of the word's phrase
+(`that` opens a clause, `on` a prepositional phrase), but neither on the depth of the phrase nor on
+its position in the sentence. So a noun has the same modifiers as a subject and as an object, at any
+depth. The best projective tree is found by dynamic programming.
 
-A phrase may also be left with its opener alone, as that of `to` in `Who did Emma give the cake to`.
-Punctuation hangs on the root.
+A phrase may also consist of its opener alone, such as `to` in `Who did Emma give the cake to`.
+Punctuation is attached to the root.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ FUNCTION = {"det", "case", "mark", "aux", "punct"}
 NOMINAL = {"nsubj", "obj", "iobj", "obl", "nmod"}
 NOUN, VERB = "<noun>", "<verb>"
 LEFT, RIGHT = 0, 1
-LESS = 3  # a context counts this many times less than the closer one before it
-ALONE = 0.001  # the share of phrases of which only the opener is there
+LESS = 3  # ratio of the weights of a context and the next less specific one
+ALONE = 0.001  # probability of a phrase that consists of its opener alone
 
 
 class Phrase(NamedTuple):
-    """What a word makes of its children. kind: NOUN, VERB, or a function word itself; opener: label
-    and word of its first child, if that is a function word and no article."""
+    """The type of a word's phrase. kind: NOUN, VERB, or the function word itself; opener: label and
+    word of the first child, if it is a function word other than an article."""
 
     kind: str
     opener: tuple[str, str] | None = None
@@ -42,7 +42,7 @@ class Child(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A word may take a phrase as a child; for its next child it counts as `child`."""
+    """An option for the next child of a word. child: the context that the following child sees."""
 
     phrase: Phrase
     label: str
@@ -55,7 +55,7 @@ Ends = tuple[int, int]  # first and last word of a part of a sentence
 
 
 class Grammar:
-    """A grammar is counted in trees. Names of words in no tree are taken for nouns."""
+    """A grammar estimated from trees; unknown words are treated as nouns."""
 
     def __init__(self, trees: Iterable[Sentence]):
         trees = list(trees)
@@ -89,7 +89,7 @@ class Grammar:
                     before = child
 
     def _steps(self, word: str, phrase: Phrase, side: int, before: Child | None):
-        """Return the score of ending a side here, if it may end, and the children it may take."""
+        """Return the log-probability of ending a side, or None, and the possible next children."""
         shares: dict[Child | None, float] = defaultdict(float)
         for closeness, context in enumerate(contexts(word, phrase)):
             counts = self.counts.get((context, side, before), {})
@@ -105,7 +105,7 @@ class Grammar:
         return stop and log(stop), steps
 
     def parse(self, words: list[str]) -> Sentence:
-        """Return the best tree of a sentence, which is flat if the grammar has none."""
+        """Return the best tree of a sentence, or a flat tree if the grammar finds none."""
         inside = [k for k, word in enumerate(words) if word not in self.punctuation]
         edges = Chart(self, [words[k] for k in inside]).best()
         if not edges:
@@ -133,12 +133,12 @@ def kinds_of(trees: list[Sentence]) -> tuple[dict[str, str], set[str]]:
 
 
 def contexts(word: str, phrase: Phrase) -> Iterator[tuple]:
-    """Yield what a word may be taken for when its children are counted, the closest first."""
+    """Yield the contexts in which children are counted, the most specific first."""
     yield from ((word, phrase), (word, phrase.kind), (phrase,), (phrase.kind,))
 
 
 def children_of(tree: Sentence) -> list[tuple[list[int], list[int]]]:
-    """Return the children on both sides of each word without punctuation, the nearest first."""
+    """Return the left and right children of each word, the nearest first, without punctuation."""
     children: list[tuple[list[int], list[int]]] = [([], []) for _ in tree.words]
     for k, (parent, label) in enumerate(zip(tree.parents, tree.relations, strict=True)):
         if parent and label != "punct":
@@ -147,10 +147,10 @@ def children_of(tree: Sentence) -> list[tuple[list[int], list[int]]]:
 
 
 class Chart:
-    """A chart has the best phrase of each form over each part of a sentence.
+    """The best phrase of each type for each span of a sentence.
 
-    A word takes all children to its right first. growing: what a word may become over a part, by
-    side, by the word, its phrase and its last child. whole: phrases that take no more.
+    Right children are attached before left ones. growing: incomplete phrases by side and span, then
+    by head, phrase type and last child. whole: complete phrases by span and type.
     """
 
     def __init__(self, grammar: Grammar, words: list[str]):
@@ -162,7 +162,7 @@ class Chart:
                 self.fill(first, first + length)
 
     def fill(self, first: int, last: int) -> None:
-        """Find what there is from one word to another."""
+        """Find all phrases of the span from word `first` to word `last`."""
         ends, (left, right) = (first, last), self.growing
         if first == last:
             for phrase in self.grammar.phrases[self.grammar.kind(self.words[first])]:
@@ -182,7 +182,7 @@ class Chart:
                 better(self.whole[ends], phrase, score + stop, (head, child))
 
     def grow(self, side: int, ends: Ends, near: Ends, far: Ends) -> None:
-        """Let the words of one part take what is whole in the other."""
+        """Attach complete phrases of the span `far` to incomplete ones of the span `near`."""
         if not (whole := self.whole.get(far)):
             return
         for (head, phrase, before), (score, _) in self.growing[side].get(near, {}).items():
@@ -193,7 +193,7 @@ class Chart:
                     better(self.growing[side][ends], key, together, how)
 
     def best(self) -> dict[int, tuple[int, str]]:
-        """Return head and label of each word in the best tree; the head of the root is -1."""
+        """Return head and label of each word in the best tree; the root's head is -1."""
         ends, roots = (0, len(self.words) - 1), self.grammar.roots
         found = [
             (score + log(roots[p]), p) for p, (score, _) in self.whole[ends].items() if roots[p]
@@ -204,7 +204,7 @@ class Chart:
         return edges
 
     def read(self, ends: Ends, phrase: Phrase, parent: int, label: str, edges: dict) -> None:
-        """Note the edges of a whole phrase."""
+        """Add the edges of a complete phrase to `edges`."""
         head, child = self.whole[ends][phrase][1]
         edges[head] = (parent, label)
         for side in (LEFT, RIGHT):
@@ -221,6 +221,6 @@ def opener_of(label: str, kind: str) -> tuple[str, str] | None:
 
 
 def better(found: dict, key: object, score: float, how: object) -> None:
-    """Keep the better of two ways."""
+    """Store a derivation if its score is the best for this key."""
     if key not in found or found[key][0] < score:
         found[key] = (score, how)

@@ -1,11 +1,11 @@
-"""Count, by category, the errors that a model makes where all before them is right.
+"""Count the errors of a model given the correct prefix (teacher forcing), by category.
 
     cd recipes/slog/work
     python ../oracle.py data --path runs/walk.demo.seed1.*/averaged.pt --gen-subset test1
 
-The right beginning of each form is given, and the piece that the model likes best is compared with
-the right one. A form without an error is one that greedy search writes. Of the others, those with
-one error are lost at one place; the rest is right again and again, and wrong again.
+At each position, the most probable piece given the correct prefix is compared with the correct one.
+Greedy search generates exactly the forms without an error. `one error` is the share of the other
+forms with a single wrong piece, and `errors` their mean number of wrong pieces.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fairseq_posattn.io.argument_types import asked, option
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.lab.scoring.loaded_model import Loaded, OnData
 
-TOKENS = 4000  # of a batch
+TOKENS = 4000  # batch size
 COLUMNS = ("forms", "right", "one error", "errors", "pieces right")
 
 
 @torch.no_grad()
 def errors_of(loaded: Loaded, subset: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the number of each sentence, of its errors and of its pieces."""
+    """Yield the index of each sentence, and its numbers of errors and of pieces."""
     loaded.task.load_dataset(subset)
     batches = loaded.task.get_batch_iterator(
         loaded.task.dataset(subset), max_tokens=TOKENS
@@ -45,9 +45,11 @@ def errors_of(loaded: Loaded, subset: str) -> Iterator[tuple[int, int, int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Request(OnData):
-    """This names a model, the sentences that it reads, and their labels."""
+    """The options of this program."""
 
-    labels: str = option("read the category of each sentence from this file", "raw/gen.category")
+    labels: str = option(
+        "file with the category of each sentence (default: %(default)s)", "raw/gen.category"
+    )
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes the toy treebank, trains two models on it, one of them with trees, translates its test set with each, and
-# prints a table: recipes/toy/run.sh. All four models of recipe.toml, for all of its updates: recipes/toy/run.sh --all
-# Options of recipes/table.sh may follow, such as --models supervised, --updates 200 or --work FOLDER. All files are in recipes/toy/work.
+# Create the toy treebank, train two models, one of them with trees, translate the test set, and print a table:
+#   recipes/toy/run.sh
+# --all trains all four models of recipe.toml for all updates. Options of recipes/table.sh may follow, such as
+# --models supervised, --updates 200 or --work FOLDER. Files are written to recipes/toy/work.
 set -euo pipefail
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"

@@ -1,23 +1,22 @@
-"""Write the toy treebank: a small artificial language with gold trees and translations.
+"""Write the toy treebank: sentences of an artificial language with gold trees and translations.
 
     python recipes/toy/treebank.py OUT --seed 1 --train 8000 --dev 600 --test 800
 
-For each split the program writes SPLIT.src.conllu (source trees), SPLIT.tgt (one translation a line
-in the same order) and SPLIT.kinds (unambiguous, ambiguous or tie; a tie is ambiguous, too).
+For each split, the program writes SPLIT.src.conllu (source trees), SPLIT.tgt (translations, one per
+line) and SPLIT.kinds (unambiguous, ambiguous or tie; ties are a special case of ambiguous).
 
-A source has these parts in this order, where a noun phrase NP is DET ADJ? NOUN (PRON VERB NP?)?:
+The grammar of the source, where a noun phrase NP is DET ADJ? NOUN (PRON VERB NP?)?:
 
-    PP* NP VERB NP? PP*          PP = ADP ADJ? NOUN, at most two of them in a sentence
+    PP* NP VERB NP? PP*          PP = ADP ADJ? NOUN, at most two per sentence
 
-A preposition allows two of the words verb, subject noun and object noun as the parent of its
-phrase. The string tells nothing more: either is the parent with the same probability, and only the
-tree says which one. Two kinds of ambiguity never meet in one sentence: verb or noun, where the
-readings differ in depth, and subject or object (`tie`), where each word has the same depth in all
-readings.
-In dev and test each string occurs once with each of its trees.
+A preposition allows two parents for its phrase, out of the verb, the subject and the object. Both
+are equally probable, and only the tree shows which one is right. A sentence has only one kind of
+ambiguity: either between verb and noun, where the depth of the phrase differs, or between subject
+and object (`tie`), where each word has the same depth in all trees.
+In dev and test, each string occurs once with each of its trees.
 
-In the target every parent comes after its children, so that the verb is last; a preposition becomes
-a postposition, which is followed by a particle that says what the parent of the phrase is.
+In the target, parents follow their children, so the verb is last. Prepositions become
+postpositions, followed by a particle that depends on the parent of the phrase.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ROOT = -1
 UNAMBIGUOUS, AMBIGUOUS, TIE = "unambiguous", "ambiguous", "tie"
 VERB, SUBJECT, OBJECT = "verb", "subject", "object"
 
-# The possible parents of a phrase, by kind of sentence; only the tree says which one it is.
+# The possible parents of a phrase, by kind of sentence.
 CANDIDATES = {AMBIGUOUS: [(VERB, SUBJECT), (VERB, OBJECT)], TIE: [(SUBJECT, OBJECT)]}
 # (kind, number of ambiguous phrases) -> share of a split; the other sentences are unambiguous.
 SHARES = {(AMBIGUOUS, 1): 0.26, (AMBIGUOUS, 2): 0.01, (TIE, 1): 0.27, (TIE, 2): 0.01}
@@ -48,15 +47,14 @@ INTRANSITIVE_PROBABILITY = 0.1
 
 
 class Tree(NamedTuple):
-    """Describes a sentence with one of its readings; parents count from 0, and ROOT is that of the
-    main verb."""
+    """A sentence with one of its trees; parents count from 0, and that of the verb is ROOT."""
 
     forms: tuple[str, ...]
     parents: tuple[int, ...]
 
 
 class Entry(NamedTuple):
-    """Describes what the dictionary says of one source form; only prepositions have `sites`."""
+    """The dictionary entry of a source form. sites: the possible parents of a preposition."""
 
     lemma: str
     upos: str
@@ -83,7 +81,7 @@ PREPOSITIONS_PER_CANDIDATES = 3
 PARTICLES = {VERB: "ya", SUBJECT: "wo", OBJECT: "hu"}
 SOURCE_SOUNDS = ("ptkbdgmnlrsz", "aeiou")
 TARGET_SOUNDS = ("chjfvgnrlktd", "aeouy")
-RARITY_OFFSET = 5  # the stem of rank r is drawn with a weight of 1 / (r + offset)
+RARITY_OFFSET = 5  # a stem of rank r has the weight 1 / (r + offset)
 
 
 DICTIONARY: dict[str, Entry] = {}
@@ -99,7 +97,7 @@ def define(word_class: object, form: str, entry: Entry, weight: float = 1.0) -> 
 
 
 def draw_stems(rng: random.Random, sounds: tuple[str, str]) -> Iterator[str]:
-    """Yield endless different stems of alternating consonants and vowels."""
+    """Yield an infinite sequence of distinct stems of alternating consonants and vowels."""
     seen = set()
     while True:
         stem = "".join(rng.choice(sounds[place % 2]) for place in range(rng.choice((3, 5))))
@@ -129,35 +127,30 @@ fill_lexicon(random.Random("lexicon"))  # the seed of the sentences does not cha
 
 
 def entry_of(tree: Tree, word: int) -> Entry:
-    """Return what the dictionary says of a word."""
     return DICTIONARY[tree.forms[word]]
 
 
 def upos(tree: Tree, word: int) -> str:
-    """Return the part of speech of a word."""
     return entry_of(tree, word).upos
 
 
 def children(tree: Tree, parent: int) -> list[int]:
-    """Return the words that have this parent."""
     return [word for word, its_parent in enumerate(tree.parents) if its_parent == parent]
 
 
 def attachment_sites(tree: Tree) -> dict[str, int]:
-    """Return the words that a phrase may belong to: the main verb and its nouns, the subject
-    first."""
+    """Return the possible parents of prepositional phrases: verb, subject and object, if any."""
     verb = tree.parents.index(ROOT)
     nouns = [word for word in children(tree, verb) if upos(tree, word) == "NOUN"]
     return {VERB: verb, **dict(zip((SUBJECT, OBJECT), nouns, strict=False))}
 
 
 def prepositions(tree: Tree) -> list[int]:
-    """Return the prepositions of a sentence."""
     return [word for word in range(len(tree.forms)) if upos(tree, word) == "ADP"]
 
 
 def readings(tree: Tree) -> list[Tree]:
-    """Return all trees of the string, the same list whichever of them is given."""
+    """Return all trees of a string, in an order that does not depend on the given tree."""
     words, places = prepositions(tree), attachment_sites(tree)
     candidates = [[places[site] for site in entry_of(tree, word).sites] for word in words]
     result = []
@@ -169,7 +162,6 @@ def readings(tree: Tree) -> list[Tree]:
 
 
 def kind_of(tree: Tree) -> str:
-    """Return the kind of a sentence."""
     words = prepositions(tree)
     if not words:
         return UNAMBIGUOUS
@@ -177,7 +169,7 @@ def kind_of(tree: Tree) -> str:
 
 
 def combine(parts: list[Tree], top: int) -> Tree:
-    """Join the parts side by side; the root of parts[top] becomes the parent of the other roots."""
+    """Concatenate the parts; the root of parts[top] becomes the parent of the other roots."""
     starts = [0, *accumulate(len(part.forms) for part in parts)]
     root = starts[top] + parts[top].parents.index(ROOT)
     forms, parents = [], []
@@ -189,7 +181,6 @@ def combine(parts: list[Tree], top: int) -> Tree:
 
 
 def draw_leaf(rng: random.Random, word_class: object) -> Tree:
-    """Draw a word of a class."""
     return Tree(tuple(rng.choices(*WORD_CLASSES[word_class])), (ROOT,))
 
 
@@ -206,7 +197,6 @@ def draw_noun_phrase(rng: random.Random, relative_clause: bool) -> Tree:
 
 
 def draw_relative_clause(rng: random.Random) -> Tree:
-    """Draw a relative clause, whose verb may have an object."""
     parts = [draw_leaf(rng, "PRON"), draw_leaf(rng, "VERB.relative")]
     if rng.random() < RELATIVE_OBJECT_PROBABILITY:
         parts.append(draw_noun_phrase(rng, relative_clause=False))
@@ -220,8 +210,7 @@ def draw_prepositional_phrase(rng: random.Random, sites: tuple[str, ...]) -> Tre
 
 
 def draw_string(rng: random.Random, kind: str, phrases: int) -> Tree:
-    """Draw a sentence without its reading; all its phrases have the verb as their parent for
-    now."""
+    """Draw a sentence in which the verb is the parent of all prepositional phrases."""
     chosen = [rng.choice(CANDIDATES[kind]) for _ in range(phrases)]
     needs_object = any(OBJECT in sites for sites in chosen)
     transitive = needs_object or rng.random() >= INTRANSITIVE_PROBABILITY
@@ -237,15 +226,14 @@ def draw_string(rng: random.Random, kind: str, phrases: int) -> Tree:
 
 
 def translate(tree: Tree) -> list[str]:
-    """Return the words of the translation."""
     return translate_below(tree, tree.parents.index(ROOT))
 
 
 def translate_below(tree: Tree, parent: int) -> list[str]:
-    """Return the translation of a word with all words below it."""
+    """Return the translation of a word and its descendants."""
 
     def dependents(*tags: str) -> list[str]:
-        """Return the translated children tag by tag, and within a tag in the source's order."""
+        """Translate the children in the order of `tags`, then in source order."""
         below = [w for tag in tags for w in children(tree, parent) if upos(tree, w) == tag]
         return [form for word in below for form in translate_below(tree, word)]
 
@@ -255,7 +243,7 @@ def translate_below(tree: Tree, parent: int) -> list[str]:
 
 
 def particles(tree: Tree, word: int) -> list[str]:
-    """Return the particle that says what the parent of a phrase is."""
+    """Return the particle of a preposition's parent, or nothing for other words."""
     if upos(tree, word) != "ADP":
         return []
     places = attachment_sites(tree)
@@ -263,7 +251,7 @@ def particles(tree: Tree, word: int) -> list[str]:
 
 
 def draw_distinct(rng: random.Random, kind: str, phrases: int, seen: set) -> Tree:
-    """Draw a string not seen before, of which each reading has another translation."""
+    """Draw a string that is not in `seen` and whose trees have distinct translations."""
     while True:
         tree = draw_string(rng, kind, phrases)
         translations = {tuple(translate(reading)) for reading in readings(tree)}
@@ -273,7 +261,7 @@ def draw_distinct(rng: random.Random, kind: str, phrases: int, seen: set) -> Tre
 
 
 def draw_split(rng: random.Random, size: int, every_reading: bool, seen: set) -> list[Tree]:
-    """Draw the sentences of a split, with one or with all readings of each string."""
+    """Draw the sentences of a split, with one random tree or with all trees of each string."""
     trees: list[Tree] = []
     for (kind, phrases), share in SHARES.items():
         of_one_string = 2**phrases if every_reading else 1
@@ -286,7 +274,7 @@ def draw_split(rng: random.Random, size: int, every_reading: bool, seen: set) ->
 
 
 def draw_treebank(seed: int, train: int, dev: int, test: int) -> dict[str, list[Tree]]:
-    """Draw all splits, which have no string in common."""
+    """Draw all splits, which share no string."""
     rng, seen = random.Random(seed), set()
     sizes = {"test": test, "dev": dev, "train": train}
     return {split: draw_split(rng, sizes[split], split != "train", seen) for split in sizes}
@@ -304,7 +292,6 @@ def relation_name(tree: Tree, word: int) -> str:
 
 
 def conllu(tree: Tree, name: str) -> str:
-    """Return a sentence as CoNLL-U."""
     lines = [f"# sent_id = {name}", f"# text = {' '.join(tree.forms)}"]
     for word, parent in enumerate(tree.parents):
         lemma, tag = entry_of(tree, word)[:2]
@@ -314,7 +301,6 @@ def conllu(tree: Tree, name: str) -> str:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines to a file that appears when it is complete."""
     with written_whole(path) as file:
         file.writelines(f"{line}\n" for line in lines)
 
@@ -334,20 +320,20 @@ def main(arguments: list[str] | None = None) -> None:
         description=summary, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "out", type=Path, help="write the files to this folder, which is made if it is not there"
+        "out", type=Path, help="folder for the files, which is created if it does not exist"
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=1,
-        help="draw the sentences with this seed; the words stay the same",
+        help="random seed of the sentences, not of the vocabulary (default: %(default)s)",
     )
     for split, size in (("train", 8000), ("dev", 600), ("test", 800)):
         parser.add_argument(
             f"--{split}",
             type=int,
             default=size,
-            help=f"write so many sentences for {split} (default: {size})",
+            help=f"number of sentences in {split} (default: {size})",
         )
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)

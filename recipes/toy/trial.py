@@ -1,4 +1,4 @@
-"""The toy treebank: its data, BLEU, and exact match by kind of sentence."""
+"""The toy treebank: create its data, and measure BLEU and exact match by kind of sentence."""
 
 from __future__ import annotations
 
@@ -19,47 +19,44 @@ from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
 from fairseq_posattn.lab.scoring.training_log import TRAIN, read_training
 
 AGAIN = "delete the work folder of the recipe and start recipes/toy/run.sh again"
-UNAMBIGUOUS = "test1"  # of the data: the unambiguous sentences of the test set
+UNAMBIGUOUS = "test1"  # the subset with the unambiguous test sentences
 SPLITS = ("train", "dev", "test")
-KINDS = {  # column -> the kinds of test sentences that count in it
+KINDS = {  # column -> the kinds of test sentences that it includes
     "ambiguous": ("ambiguous", "tie"),
     "of these ties": ("tie",),
     "unambiguous": ("unambiguous",),
 }
 MEANING = (
-    "Each ambiguous sentence stands there once with each of its trees, so a model that sees only "
-    "the string (sequence) is right on half of them at most, and on ties so is one that sees only "
-    "depths: what full tree has beyond that comes from the tree."
+    "The test set contains each ambiguous sentence once with each of its trees. So a model that "
+    "reads only the string (sequence) can translate at most half of them correctly, and one that "
+    "also reads depths at most half of the ties; any gain of full tree over this comes from trees."
 )
 SPEEDS = ("train_words_per_second", "generate_sentences_per_second")
 PACKAGE = "fairseq_posattn.cli."
 
 
 class Recipe(Trial):
-    """The toy recipe makes its treebank, and the steps of posattn-prepare one by one."""
+    """The toy recipe, which creates its treebank and runs each step of posattn prepare."""
 
     def corpora(self) -> list[str]:
-        """Return the only corpus."""
         return ["treebank"]
 
     @property
     def raw(self) -> Path:
-        """Return the folder of the sentences and their trees."""
+        """The folder with the sentences and their trees."""
         return self.place.work / "raw"
 
     def data(self, corpus: str, seed: int) -> Path:
-        """Return the data folder."""
         return self.place.work / "data"
 
     def make_data(self, corpus: str, seed: int) -> None:
-        """Make the treebank, and data from it."""
+        """Create the treebank, and binarise it."""
         data, inputs = self.data(corpus, seed), [self.folder / "treebank.py"]
         names = ("train", "valid", "test", UNAMBIGUOUS)
         outputs = [data / f"{split}.src-tgt.src.bin" for split in names]
         self.once("treebank", self.content.data, inputs, outputs, self.prepare_all)
 
     def prepare_all(self) -> None:
-        """Run all commands that make the data."""
         work, raw, choices = self.place.work, self.raw, dict(self.content.data)
         symbols = choices.pop("symbols")
         self.make(self.folder / "treebank.py", raw, *arguments(choices))
@@ -100,14 +97,14 @@ class Recipe(Trial):
         return found
 
     def learns_parents(self, run: Run) -> bool:
-        """Return whether a head of the model learns to look at parents."""
+        """Return whether an attention head of the model is trained to attend to parents."""
         [row] = [row for row in self.content.models if row.name == run.record.name]
         return row.training.get("criterion") == "tree_supervised_cross_entropy"
 
     def attachment(self, run: Run, machine: Machine, share: Share) -> dict[str, Any]:
-        """Return how many parents the head finds in unambiguous sentences.
+        """Return the accuracy of the trained head for parents in unambiguous sentences.
 
-        fairseq-validate compares the head with the trees; the model does not read them.
+        fairseq-validate compares the head with the trees, which the model does not read.
         """
         log = run.folder / "validate.log"
         options = {"path": run.folder / "checkpoint_last.pt", "valid-subset": UNAMBIGUOUS}
@@ -115,7 +112,6 @@ class Recipe(Trial):
         return {"attachment": self.place.shell.act(attachment_in, log)}
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
-        """Return a table of all scores, sizes and speeds."""
         lines, signature = [], ""
         learnt = any("attachment" in run for runs in results.values() for run in runs)
         for row in rows:
@@ -143,24 +139,24 @@ class Recipe(Trial):
 
 
 def attachment_in(log: Path) -> float:
-    """Return the share of parents, in %, that a log of fairseq-validate tells."""
+    """Read the attachment accuracy, in %, from a log of fairseq-validate."""
     found = re.findall(r"\btree_attachment ([\d.]+)", log.read_text(encoding="utf-8"))
     if not found:
-        raise InputError(f"{log}: the log tells no tree_attachment; {AGAIN}")
+        raise InputError(f"{log} does not contain tree_attachment; {AGAIN}")
     return float(found[-1])
 
 
 def measured(folder: Path, raw: Path) -> dict[str, Any]:
-    """Return all figures of one model."""
-    from sacrebleu.metrics import BLEU  # a dry run goes without
+    """Return all results of one model."""
+    from sacrebleu.metrics import BLEU  # not needed for a dry run
 
     same_number_of_lines([raw / "test.tgt", raw / "test.kinds"])
     references = list(read_lines(raw / "test.tgt"))
     translations = generate_log.outputs(generate_log.read_logs([folder / "generate.log"]))
     if len(translations) != len(references):
         raise InputError(
-            f"{folder}/generate.log: there are {len(translations)} translations of "
-            f"{len(references)} sentences; {AGAIN}"
+            f"{folder}/generate.log has {len(translations)} translations of {len(references)} "
+            f"sentences; {AGAIN}"
         )
     bleu = BLEU(tokenize="none")  # the toy language is tokenised
     return {
@@ -172,16 +168,16 @@ def measured(folder: Path, raw: Path) -> dict[str, Any]:
 
 
 def read_kinds(path: Path) -> list[str]:
-    """Return the kind of each test sentence; every column needs one of its kinds."""
+    """Read the kinds of test sentences; raise an InputError if a column would be empty."""
     kinds = list(read_lines(path))
     for members in KINDS.values():
         if not set(members) & set(kinds):
-            raise InputError(f"{path}: no sentence is {' or '.join(members)}; {AGAIN}")
+            raise InputError(f"{path} has no sentence of kind {' or '.join(members)}; {AGAIN}")
     return kinds
 
 
 def exact_matches(translations: list[str], references: list[str], kinds: list[str]) -> dict:
-    """Return the share of sentences that are translated exactly, in each column."""
+    """Return the share of exact matches for each column."""
     right = [t == r for t, r in zip(translations, references, strict=True)]
     shares = {}
     for column, members in KINDS.items():
@@ -191,12 +187,12 @@ def exact_matches(translations: list[str], references: list[str], kinds: list[st
 
 
 def speed_and_size(folder: Path) -> dict[str, Any]:
-    """Return the size of a model, and the speeds of its training and translation."""
+    """Return the number of parameters, and the speeds of training and translation."""
     log = folder / "train.log"
     training = read_training([str(log)])
     speeds = list(training.speeds.get(TRAIN, {}).values())
     if not training.parameters or not speeds:
-        raise InputError(f"{log}: the log does not tell the model's size and speed; {AGAIN}")
+        raise InputError(f"{log} does not contain the model's size and speed; {AGAIN}")
     translated = generate_log.translated(str(folder / "generate.log"))
     return {
         "parameters": training.parameters,

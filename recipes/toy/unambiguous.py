@@ -1,4 +1,4 @@
-"""Write the unambiguous sentences of a test set: PREFIX.src, .src.trees and .tgt to unambiguous.*.
+"""Extract the unambiguous sentences of PREFIX.src, .src.trees and .tgt to unambiguous.*.
 
 python recipes/toy/unambiguous.py work/test raw/test.kinds
 """
@@ -16,7 +16,7 @@ ENDS = ("src", "src.trees", "tgt")
 
 
 def choose(prefix: Path, kinds: Path) -> None:
-    """Write the lines whose kind is unambiguous, beside the prefix."""
+    """Write the unambiguous lines to files in the folder of the prefix."""
     files = [f"{prefix}.{end}" for end in ENDS]
     same_number_of_lines([*files, str(kinds)])
     with written_together([str(prefix.with_name(f"unambiguous.{end}")) for end in ENDS]) as out:
@@ -27,12 +27,11 @@ def choose(prefix: Path, kinds: Path) -> None:
 
 
 def main() -> None:
-    """Choose among the sentences that the command line names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("prefix", type=Path, help="read the files of this prefix")
-    parser.add_argument("kinds", type=Path, help="read the kind of each sentence from this file")
+    parser.add_argument("prefix", type=Path, help="prefix of the test set's files")
+    parser.add_argument("kinds", type=Path, help="file with the kind of each sentence")
     args = parser.parse_args()
     choose(args.prefix, args.kinds)
 

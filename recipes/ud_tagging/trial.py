@@ -1,8 +1,8 @@
-"""Taggers on treebanks of UD, or on PTB: their data, their accuracies, and the tables of the paper.
+"""Taggers on UD treebanks or PTB: create the data, and reproduce the tables of the paper.
 
-`prepare.sh ud_tagging --from DIR` takes a folder with train, dev and test in the names of its
-files, one each, or a folder of such folders. After -- follow options of posattn-binarize-tagging,
-or --vectors FILE, which starts 20,000 words from word vectors and keeps them fixed, as on PTB.
+`prepare.sh ud_tagging --from DIR` needs a folder with one file each whose name contains train, dev
+and test, or a folder of such folders. Options of posattn binarize-tagging may follow after --, or
+--vectors FILE, which initialises 20,000 words with word vectors and freezes them, as on PTB.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fairseq_posattn.lab.scoring.training_log import finite, read_training
 from fairseq_posattn.text.tagging.accuracy import GROUPS, read_curve
 
 PUBLISHED = Path(__file__).with_name("published.tsv")
-SETTINGS = "tagging.json"  # the last file that posattn-binarize-tagging writes
+SETTINGS = "tagging.json"  # posattn binarize-tagging writes this file last
 SPLITS = {"train": "--train", "dev": "--valid", "test": "--test"}
 NO_DATA = (".txt", ".md")
 JSON = re.compile(r"\| (?P<kind>[\w]+) \| (?P<figures>\{.*\})$")
@@ -40,33 +40,32 @@ AGAIN = "delete the folder of this run and start the recipe again"
 
 
 class Recipe(Trial):
-    """The recipe of the taggers has a corpus for each treebank."""
+    """The recipe of the taggers, with one corpus per treebank."""
 
     read_in_training = ("train.*", "valid.*", "*.txt", SETTINGS)
     compares = True
 
     @property
     def folders(self) -> Path:
-        """Return the folder that has the data of all treebanks."""
+        """The folder with the data of all treebanks."""
         return self.place.work / "data"
 
     def data(self, corpus: str, seed: int) -> Path:
-        """Return the data of a treebank."""
         return self.folders / corpus
 
     def vectors(self, corpus: str) -> Path:
-        """Return the file that names the word vectors of a corpus, if it has some."""
+        """Return the file that contains the path of a corpus's word vectors, if it uses any."""
         return self.folders / f"{corpus}.vectors"
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
-        """Make the data of a treebank, or of all treebanks in a folder."""
+        """Binarise a treebank, or all treebanks in a folder."""
         parser = argparse.ArgumentParser(f"prepare.sh {self.name} --", allow_abbrev=False)
         parser.add_argument("--vectors", type=Path)
         parser.add_argument("--column", default="upos")
         options, others = parser.parse_known_args(rest)
         if options.vectors and not options.vectors.is_file():
             raise InputError(
-                f"{options.vectors}: there is no such file; name one with word vectors"
+                f"{options.vectors}: there is no such file; name a file with word vectors"
             )
         words = [] if options.vectors is None or "--words" in others else ["--words", "20000"]
         words += ["--column", options.column, *others]
@@ -78,7 +77,7 @@ class Recipe(Trial):
     def prepare_one(
         self, treebank: Path, name: str, words: list[str], vectors: Path | None
     ) -> None:
-        """Make the data of one treebank, and note its word vectors."""
+        """Binarise one treebank, and record the path of its word vectors."""
         files = {split: file_of(treebank, split) for split in SPLITS}
         given = [word for split, path in files.items() for word in (SPLITS[split], path)]
         out, named = self.data(name, 0), f"{vectors.resolve()}\n" if vectors else ""
@@ -95,7 +94,7 @@ class Recipe(Trial):
         self.once(name, [*words, named], list(files.values()), [out / SETTINGS], make)
 
     def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
-        """Return the options of fairseq-train; a corpus with vectors has those of PTB."""
+        """Return the options of fairseq-train; those of PTB for corpora with word vectors."""
         options = super().options_of(row, corpus, seed)
         if self.vectors(corpus).exists():
             options["arch"] += "_ptb"
@@ -108,7 +107,7 @@ class Recipe(Trial):
         return {"curve": folder / "curve.jsonl"}
 
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
-        """Test the best checkpoint, and collect the figures of the run from its logs."""
+        """Test the best checkpoint, and read the results of the run from its logs."""
         log = run.folder / "test.log"
         options = {
             "path": run.folder / "checkpoint_best.pt",
@@ -122,7 +121,7 @@ class Recipe(Trial):
         return self.place.shell.act(lambda: accuracies(log) | trained(training), instead={})
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
-        """Return a table like Table 2c of the paper, and one like Table 2d."""
+        """Return tables like Tables 2c and 2d of the paper."""
         treebanks = sorted({corpus for _, corpus in results})
         return [
             macro_table(rows, results, treebanks),
@@ -130,12 +129,12 @@ class Recipe(Trial):
         ]
 
     def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
-        """Draw the accuracy on dev against updates, as in Figure 2 of the paper."""
+        """Plot the accuracy on dev by update, as in Figure 2 of the paper."""
         draw(rows, runs, self.place.work / "curves.png")
 
 
 def treebanks_in(folder: Path, board: Board) -> list[Path]:
-    """Return the folder, if it is that of a treebank, or else those in it that have all splits."""
+    """Return the folder if it is a treebank, otherwise its subfolders that have all splits."""
     if files_with(folder, "train"):
         return [folder]
     inside = sorted(path for path in folder.iterdir() if path.is_dir())
@@ -148,13 +147,13 @@ def treebanks_in(folder: Path, board: Board) -> list[Path]:
 
 
 def files_with(folder: Path, split: str) -> list[Path]:
-    """Return the files of a folder that have the name of a split in theirs."""
+    """Return the files in a folder whose names contain that of a split."""
     found = (path for path in sorted(folder.glob(f"*{split}*")) if path.is_file())
     return [path for path in found if path.suffix not in NO_DATA]
 
 
 def file_of(folder: Path, split: str) -> Path:
-    """Return the only file of a treebank with the name of a split in its own."""
+    """Return the file of a split; raise an InputError unless there is exactly one."""
     found = files_with(folder, split)
     if len(found) != 1:
         raise InputError(
@@ -164,11 +163,8 @@ def file_of(folder: Path, split: str) -> Path:
     return found[0]
 
 
-# The figures of a run
-
-
 def figures(log: Path, kind: str) -> list[dict]:
-    """Return the lines of figures of one kind (train, valid, test) of a log."""
+    """Return the JSON statistics of one kind (train, valid or test) in a log."""
     found = []
     for place, line in enumerate(read_lines(log), start=1):
         if (match := JSON.search(line)) and match["kind"] == kind:
@@ -182,10 +178,10 @@ def figures(log: Path, kind: str) -> list[dict]:
 
 
 def accuracies(log: Path) -> dict[str, float]:
-    """Return the accuracies on the test set; a group without words has none."""
+    """Return the accuracies on the test set, except of groups without words."""
     lines = figures(log, "test")
     if not lines:
-        raise InputError(f"{log}: the log has no line with accuracies; {AGAIN}")
+        raise InputError(f"{log} contains no accuracies; {AGAIN}")
     names = {name: lines[-1].get(f"test_{name}", lines[-1].get(name)) for name in GROUPS.values()}
     return {
         name: number_of(log, name, value)
@@ -195,13 +191,15 @@ def accuracies(log: Path) -> dict[str, float]:
 
 
 def trained(log: Path) -> dict[str, float]:
-    """Return the size of the model, and the epochs of its training, each once even if it was
-    interrupted."""
+    """Return the model's size, and the epochs, dev accuracy and speed of its training.
+
+    Epochs that were repeated after an interruption count once.
+    """
     walls = of_epochs(log, "train", "train_train_wall")
     validated = of_epochs(log, "valid", "valid_accuracy")
     parameters = read_training([str(log)]).parameters
     if not (walls and validated and parameters):
-        raise InputError(f"{log}: the log has no complete training; {AGAIN}")
+        raise InputError(f"{log} contains no complete training; {AGAIN}")
     return {
         "parameters": parameters,
         "epochs": int(max(walls)),
@@ -212,7 +210,6 @@ def trained(log: Path) -> dict[str, float]:
 
 
 def of_epochs(log: Path, kind: str, name: str) -> dict[float, float]:
-    """Return a figure of each epoch."""
     lines = figures(log, kind)
     return {
         number_of(log, "epoch", one.get("epoch")): number_of(log, name, one.get(name))
@@ -221,23 +218,19 @@ def of_epochs(log: Path, kind: str, name: str) -> dict[float, float]:
 
 
 def number_of(log: Path, name: str, value: object) -> float:
-    """Return a figure of a log, which fairseq writes as text or as a number."""
+    """Return a value of a log as a number; fairseq writes some numbers as strings."""
     found = finite(value)
     if found is None:
         raise InputError(f"{log}: {name} is {str(value)[:40]!a}, expected a number; {AGAIN}")
     return found
 
 
-# The tables
-
-
 def of_seeds(results: Results, model: str, treebank: str, name: str) -> list[float]:
-    """Return the figures of all seeds."""
     return [found[name] for found in results.get((model, treebank), []) if name in found]
 
 
 def macro(results: Results, treebanks: Sequence[str], model: str, name: str) -> str:
-    """Return the mean over treebanks, and the mean of their standard deviations, as published."""
+    """Format the mean over treebanks ± the mean of their standard deviations, as published."""
     by_treebank = [of_seeds(results, model, treebank, name) for treebank in treebanks]
     if not all(by_treebank):
         return NONE
@@ -267,7 +260,7 @@ def macro_table(rows: Sequence[TrialRow], results: Results, treebanks: Sequence[
 def treebank_table(
     rows: Sequence[TrialRow], results: Results, treebanks: Sequence[str], baseline: str
 ) -> Table:
-    """Return a table of the accuracy over all words, like Table 2d of the paper."""
+    """Return the table of accuracies over all words, like Table 2d of the paper."""
     published = read_published()
     ours = {t: {r.name: of_seeds(results, r.name, t, "accuracy") for r in rows} for t in treebanks}
     p = p_values(ours, baseline)
@@ -280,8 +273,8 @@ def treebank_table(
             cells += [p.get((treebank, row.name), NONE)] if p else []
             cells.append(shown(published.get(treebank, {}).get(row.name)))
             lines.append(cells)
-    note = "Ours: the mean of the seeds, with their standard deviation where there are several."
-    more = "p: Welch's t test over the seeds, corrected by Holm for all tests of the table."
+    note = "accuracy: our mean ± standard deviation over the seeds."
+    more = "p: Welch's t-test over the seeds, with Holm's correction for all tests of the table."
     return Table("Accuracy over all words", head, lines, [f"{note} {more}" if p else note])
 
 
@@ -295,16 +288,12 @@ def read_published() -> dict[str, dict[str, float]]:
 
 
 def shown(published: float | None) -> str:
-    """Return a published figure as the tables show it."""
     return NONE if published is None else f"{published:.2f}"
-
-
-# The figure
 
 
 @dataclass(frozen=True)
 class Point(Open):
-    """Describes one point of a learning curve."""
+    """One point of a learning curve."""
 
     updates: Whole
     accuracy: Number = ABSENT
@@ -312,13 +301,13 @@ class Point(Open):
 
 @dataclass(frozen=True)
 class Curve(Open):
-    """Holds the points of a learning curve."""
+    """The points of a learning curve."""
 
     points: list[Point]
 
 
 def mean_curve(curves: list[list[dict]]) -> tuple[list[int], list[float]]:
-    """Return the mean over runs; a run that has stopped keeps its last value."""
+    """Return the mean over runs by update; finished runs keep their last value."""
     updates = sorted({point["updates"] for curve in curves for point in curve})
     by_run = [{point["updates"]: point["accuracy"] for point in curve} for curve in curves]
     means = []
@@ -331,13 +320,13 @@ def mean_curve(curves: list[list[dict]]) -> tuple[list[int], list[float]]:
 
 
 def points(path: Path) -> list[dict]:
-    """Return the points of a run's curve that have an accuracy."""
+    """Read the points with an accuracy of a run's learning curve."""
     curve = as_record(Curve, {"points": read_curve(path)}, str(path), "delete it")
     return [as_document(point) for point in curve.points if point.accuracy is not ABSENT]
 
 
 def draw(rows: Sequence[TrialRow], runs: dict[str, list[Run]], out: Path) -> None:
-    """Draw the accuracy on dev against updates, the mean over all runs of a model."""
+    """Plot the accuracy on dev by update, averaged over the runs of each model."""
     import matplotlib
 
     matplotlib.use("Agg")

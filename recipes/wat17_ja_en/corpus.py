@@ -1,6 +1,6 @@
 """Collect ASPEC-JE: train/train-1.txt, train/train-2.txt, dev/dev.txt and test/test.txt.
 
-The last two columns, which ||| separates, are Japanese and English.
+Columns are separated by |||; the last two are Japanese and English.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.lab.experiments.corpora import Collector
 
 SEPARATOR = " ||| "
-FILES = {  # text -> its files, and how many sentences each has
+FILES = {  # text -> its files, and the number of sentences of each file
     "train": (["train/train-1.txt", "train/train-2.txt"], 1000000),
     "dev": (["dev/dev.txt"], 1790),
     "test": (["test/test.txt"], 1812),
@@ -20,7 +20,6 @@ FILES = {  # text -> its files, and how many sentences each has
 
 
 def collect(collector: Collector) -> None:
-    """Write both sides of each text."""
     for name, (files, sentences) in FILES.items():
         paths = [collector.folder / file for file in files]
         for path in paths:
@@ -37,8 +36,8 @@ def split(files: Sequence[Path], out: Path) -> None:
                 columns = line.split(SEPARATOR)
                 if len(columns) not in (4, 5):
                     raise InputError(
-                        f"{file}:{number}: expected 4 or 5 columns separated by |||, found "
-                        f"{len(columns)}; give a file of ASPEC-JE"
+                        f"{file}:{number}: found {len(columns)} columns separated by |||, expected "
+                        "4 or 5; use the files of ASPEC-JE"
                     )
                 japanese.write(columns[-2].strip() + "\n")
                 english.write(columns[-1].strip() + "\n")

@@ -1,11 +1,11 @@
-"""Collect WMT14 English-German from the archives of its makers, or from texts that are there.
+"""Collect WMT14 English-German from the official archives, or from extracted texts.
 
-The folder has train.en and train.de, or the three archives; it may have the test sets, too.
+The folder contains train.en and train.de, or the three archives, and optionally the test sets.
 """
 
 from fairseq_posattn.lab.experiments.corpora import Collector
 
-PARTS = {  # archive -> its texts, and how many sentences they have
+PARTS = {  # archive -> prefix of its texts, and their number of sentences
     "training-parallel-europarl-v7.tgz": ("training/europarl-v7.de-en", 1920209),
     "training-parallel-commoncrawl.tgz": ("commoncrawl.de-en", 2399123),
     "training-parallel-nc-v9.tgz": ("training/news-commentary-v9.de-en", 201288),
@@ -13,7 +13,7 @@ PARTS = {  # archive -> its texts, and how many sentences they have
 
 
 def collect(collector: Collector) -> None:
-    """Make the training texts from the parts, and take the test sets."""
+    """Write the training texts and the test sets."""
     if collector.has("train.en"):
         collector.take_pair("train")
     else:
@@ -24,7 +24,7 @@ def collect(collector: Collector) -> None:
 
 
 def join_parts(collector: Collector, language: str) -> None:
-    """Write the training text of one language, unless it is there, and count it."""
+    """Write the training text of one language unless it exists, and check its length."""
     if not (collector.raw / f"train.{language}").exists():
         for archive, (name, sentences) in PARTS.items():
             collector.unpack(archive, [f"{name}.{language}"])

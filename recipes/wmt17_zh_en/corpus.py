@@ -1,18 +1,18 @@
-"""Collect WMT17 Chinese-English from the archives of its makers, or from texts that are there.
+"""Collect WMT17 Chinese-English from the official archives, or from extracted texts.
 
-The folder has train.zh and train.en, or all archives; it may have the test sets, too.
+The folder contains train.zh and train.en, or all archives, and optionally the test sets.
 """
 
 from fairseq_posattn.lab.experiments.corpora import Collector
 
 NEWS = "training/news-commentary-v12.zh-en"
 CWMT = ("casia2015", "casict2011", "casict2015", "datum2015", "datum2017", "neu2017")
-ENDS = {"zh": "_c[hn].txt", "en": "_en.txt"}  # of the files of CWMT
+ENDS = {"zh": "_c[hn].txt", "en": "_en.txt"}  # suffixes of the files of CWMT
 SENTENCES = 25134743
 
 
 def collect(collector: Collector) -> None:
-    """Make the training texts from the parts, and take the test sets."""
+    """Write the training texts and the test sets."""
     if collector.has("train.zh"):
         collector.take_pair("train")
     else:
@@ -22,7 +22,7 @@ def collect(collector: Collector) -> None:
 
 
 def join_parts(collector: Collector) -> None:
-    """Write the training texts, unless they are there; the parts have one order in both."""
+    """Write the training texts unless they exist, with the parts in the same order."""
     if not (collector.raw / "train.en").exists():
         collector.unpack("training-parallel-nc-v12.tgz", [f"{NEWS}.zh", f"{NEWS}.en"])
         collector.unpack("UNv1.0.en-zh.tar.gz")

@@ -1,4 +1,4 @@
-"""posattn-average: the mean of the last checkpoints."""
+"""posattn average: the mean of the last checkpoints."""
 
 import os
 import re
@@ -61,11 +61,13 @@ def test_by_epoch_where_there_are_none_by_update(tmp_path):
 def test_too_few(tmp_path):
     (tmp_path / "checkpoint1.pt").touch()
     with pytest.raises(
-        InputError, match=r"there are 1 checkpoints, but 5 are to be averaged.*--last"
+        InputError, match=r"the folder has 1 checkpoints, but --last requests 5; .*--last"
     ):
         newest(tmp_path, 5)
     (tmp_path / "checkpoint_1_100.pt").touch()
-    with pytest.raises(InputError, match="there are 1 checkpoints that are named by updates, but"):
+    with pytest.raises(
+        InputError, match="has 1 checkpoints named by updates, but --last requests 2"
+    ):
         newest(tmp_path, 2)
 
 
@@ -78,7 +80,7 @@ def test_a_number_above_zero(last, tmp_path, capsys):
 
 
 def averaged(*arguments) -> None:
-    with mock.patch.object(sys, "argv", ["posattn-average", *map(str, arguments)]):
+    with mock.patch.object(sys, "argv", ["posattn average", *map(str, arguments)]):
         command()
 
 
@@ -114,16 +116,19 @@ class Hidden:
         (lambda file: file.write_bytes(file.read_bytes()[:5000]), "is incomplete"),
         (
             lambda file: file.write_bytes(b"no checkpoint at all"),
-            "the file does not begin as one of",
+            "the file does not start like a file of",
         ),
-        (lambda file: torch.save([1, 2], file), "it holds no parameters"),
-        (lambda file: torch.save({"model": {}}, file), "it holds no parameters"),
-        (with_a_flipped_bit, "has another checksum"),
-        (lambda file: torch.save({"model": {"x": HUGE}}, file), "more numbers than the file holds"),
-        (lambda file: torch.save({"model": {"weight": "text"}}, file), "it holds no parameters"),
+        (lambda file: torch.save([1, 2], file), "it contains no parameters"),
+        (lambda file: torch.save({"model": {}}, file), "it contains no parameters"),
+        (with_a_flipped_bit, "has a wrong checksum"),
+        (
+            lambda file: torch.save({"model": {"x": HUGE}}, file),
+            "more elements than the file stores",
+        ),
+        (lambda file: torch.save({"model": {"weight": "text"}}, file), "it contains no parameters"),
         pytest.param(
             lambda file: torch.save({"model": {}, "x": Hidden()}, file),
-            "it holds posix.system",
+            "contains posix.system, ",
             marks=pytest.mark.skipif(
                 not safe.loads_weights_only(), reason="torch before 2.6 does not check classes"
             ),
@@ -168,7 +173,9 @@ def test_of_one_training_only(change, found, trained, tmp_path):
     if found is None:
         average([path, tmp_path / "other.pt"])
         return
-    with pytest.raises(InputError, match=f"other.pt: it is of another training than .*{found}"):
+    with pytest.raises(
+        InputError, match=f"other.pt and .* are from different trainings, because .*{found}"
+    ):
         average([path, tmp_path / "other.pt"])
 
 
@@ -189,7 +196,7 @@ def test_what_is_not_finite(value, trained, tmp_path):
     first, second = newest(trained, 2)
     name = "encoder.layers.0.fc1.bias"
     changed(second, tmp_path / "bad.pt", lambda s: s["model"][name].fill_(float(value)))
-    with pytest.raises(InputError, match=rf"bad.pt: the parameter {name} holds what is not a fin"):
+    with pytest.raises(InputError, match=rf"bad.pt: the parameter {name} contains infinite or N"):
         average([first, tmp_path / "bad.pt"])
 
 
@@ -201,7 +208,7 @@ def test_another_architecture(trained, tmp_path, change):
     parameter = other["model"].pop(name)
     other["model"][name if change == "shape" else "other"] = parameter[:-1]
     torch.save(other, tmp_path / "other.pt")
-    with pytest.raises(InputError, match="the architecture differs from that of"):
+    with pytest.raises(InputError, match=r"other.pt and .* have different architectures"):
         average([path, tmp_path / "other.pt"])
 
 

@@ -105,7 +105,9 @@ def test_a_long_line_keeps_the_file_name_and_the_remedy(capsys):
 
 
 def test_a_long_remedy_is_not_cut(capsys):
-    remedy = f"; choose another --save-dir. If they are to train as one, {'give options ' * 10}now"
+    remedy = (
+        f"; choose another --save-dir, or, to train one model with all, {'give options ' * 10}now"
+    )
     line = ended(capsys, InputError(f"another training writes to /{'d' * 150}{remedy}"))
     assert len(line) == LONGEST
     assert line.startswith("error: another training writes to /ddd") and line.endswith(remedy[2:])
@@ -210,7 +212,7 @@ PROGRAMS = sorted(
 COMMANDS = sorted(
     path
     for path in (ROOT / "fairseq_posattn/cli").glob("*.py")
-    if path.stem not in ("__init__", "fairseq_programs")  # those start by another function
+    if path.stem not in ("__init__", "fairseq_programs", "main")
 )
 
 
@@ -247,7 +249,7 @@ def test_a_second_run_with_the_same_output(command, option, arguments, tmp_path)
     with locked(out):
         line = end_of(command, *words, option, out)
         assert line == (
-            f"error: {out}: another run is at work here ({this_process()}); wait for its end, or "
+            f"error: {out}: another run is writing here ({this_process()}); wait until it ends, or "
             "stop it"
         )
     assert "another run" not in end_of(command, *words, option, out)
@@ -260,7 +262,7 @@ ODD = ["1_0", "１", "٣", "+1", "01", "", "1e400", "nan", "inf"]
 @pytest.mark.parametrize("odd", ODD)
 def test_numbers_on_command_lines_are_plain(odd, capsys):
     """int() and float() read underscores and the digits of all scripts, too."""
-    parser = command_parser("posattn-x", "")
+    parser = command_parser("posattn x", "")
     for name, kind in (("n", int), ("x", float), ("p", positive), ("s", share)):
         parser.add_argument(f"--{name}", type=kind)
         with pytest.raises(SystemExit):

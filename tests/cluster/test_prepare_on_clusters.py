@@ -1,4 +1,4 @@
-"""posattn-prepare on a real Slurm and a real Ray, with all steps in shards of lines."""
+"""posattn prepare on a real Slurm and a real Ray, with all steps in shards of lines."""
 
 import subprocess
 import sys

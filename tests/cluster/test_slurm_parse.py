@@ -127,7 +127,7 @@ def test_tasks_that_were_cancelled_or_killed(slurm, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in done}
     assert parse.shards_done() == [0, 3]
     printed = parse.start()
-    assert f"{2 * LONG} of {4 * LONG} lines were parsed before" in printed
+    assert f"{2 * LONG:,} of {4 * LONG:,} lines were parsed before" in printed
     assert f"2 of 4 tasks of Slurm job {array} failed; the last lines of their logs" in printed
     assert re.search(rf"^{array}_1\.out: .*CANCELLED AT", printed, re.M)
     assert re.search(rf"^{array}_2\.out: .*Killed", printed, re.M)
@@ -182,7 +182,7 @@ def test_joining_by_hand_without_all_shards(parse):
     parse.slurm.wait_for_jobs()
     assert parse.slurm.state(f"{join}_0") == "FAILED"
     log = (parse.logs / f"{join}_0.out").read_text()
-    assert "done/00000 (and 2 more): what was made of this shard is missing" in log
+    assert "done/00000 (and 2 more): the outputs of this shard are missing" in log
     assert not parse.out.exists()
 
 
@@ -212,10 +212,10 @@ def test_a_controller_that_does_not_answer(parse):
     slurm.stop_controller()
     printed = parse.start(check=False)
     slurm.run("slurmctld")
-    assert f"it is unknown whether Slurm still has job {array} of an earlier run" in printed
+    assert f"cannot determine whether Slurm job {array} of an earlier run has ended" in printed
     slurm.wait_until(lambda: "JobHeld" in slurm.run("squeue", "-h", check=False))
     printed = parse.start(check=False)
-    assert f"still has jobs of an earlier run: {array} {join} " in printed
+    assert f"Slurm jobs {array} {join} of an earlier run are still" in printed
     assert "0 of 3 shards are done" in printed
     assert len(slurm.run("squeue", "-h").splitlines()) == 2
 
@@ -265,4 +265,4 @@ def test_the_command_joins_before_the_joining_job(parse):
 def test_the_users_filters_hide_no_job(parse):
     parse.submit("--sbatch", "hold")
     filters = {"SQUEUE_STATES": "RUNNING", **parse.slurm.environment}
-    assert "Slurm still has jobs" in parse.start(check=False, env=filters)
+    assert "are still queued or running" in parse.start(check=False, env=filters)

@@ -170,11 +170,11 @@ def test_preparing_is_interrupted_while_it_waits(slurm, small, tmp_path):
     command += ["--memory-gb", 1]
     slurm.run("scontrol", "update", "nodename=n1,n2", "state=drain", "reason=test")
     killed = slurm.start_in_background(*command)
-    read_until(killed, "this command waits for them; if it is interrupted")
+    read_until(killed, "waiting for them; if this is interrupted")
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
     again = slurm.start_in_background(*command)
-    read_until(again, "this command waits for the Slurm jobs of an earlier run; 0 of 1 shard")
+    read_until(again, "waiting for the Slurm jobs of an earlier run;  0 of 1 shard")
     slurm.run("scontrol", "update", "nodename=n1,n2", "state=resume")
     printed, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, printed

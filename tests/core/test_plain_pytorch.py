@@ -1,4 +1,4 @@
-"""docs/plain_pytorch.md runs without fairseq, and beside a fairseq that nobody imports.
+"""docs/python.md runs without fairseq, and beside a fairseq that nobody imports.
 
 The environment without fairseq is a folder: the package as pip installs it, and links to torch,
 numpy and what these two need. A Python without site-packages looks there and nowhere else.
@@ -18,7 +18,7 @@ from fairseq_posattn.attention import AttentionContext, SourceTree, build_self_a
 from fairseq_posattn.errors import InputError
 from support.commands import ROOT, run
 
-DOCUMENT = ROOT / "docs/plain_pytorch.md"
+DOCUMENT = ROOT / "docs/python.md"
 SNIPPETS = "\n".join(re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S))
 SHAPES = "torch.Size([4, 2, 64]) torch.Size([2, 4, 4, 4])"
 ABSENT = ["fairseq", "omegaconf", "hydra", "yaml", "sacrebleu", "stanza", "pytest"]
@@ -147,13 +147,13 @@ def test_trees_of_lists_are_those_of_the_equations():
 @pytest.mark.parametrize(
     ("parents", "pieces", "message"),
     [
-        ([[0]], None, "1 trees and 1 lists of pieces for a batch of 2 sentences"),
-        ([[0, 1, 1], [0]], None, "sentence 1 of the batch has 2 pieces that are no padding, but a"),
+        ([[0]], None, "the batch has 2 sentences, but there are 1 trees and 1 lists of pieces"),
+        ([[0, 1, 1], [0]], None, "sentence 1 of the batch has 2 pieces without padding, but"),
         ([[0, 1], [0]], [[1, 1], [2]], "sentence 0 of the batch has 3 pieces"),
-        ([[0, 1, 1], [0, 0]], None, r"sentence 1 of the batch: \[0, 0\] is no tree"),
-        ([[2, 3, 2], [0, 1]], None, r"sentence 0 of the batch: \[2, 3, 2\] is no tree"),
-        ([[0, 3, 2], [0, 1]], None, r"sentence 0 of the batch: \[0, 3, 2\] is no tree"),
-        ([[0, 1, 7], [0, 1]], None, r"sentence 0 of the batch: \[0, 1, 7\] is no tree"),
+        ([[0, 1, 1], [0, 0]], None, r"sentence 1 of the batch: \[0, 0\] is not a tree"),
+        ([[2, 3, 2], [0, 1]], None, r"sentence 0 of the batch: \[2, 3, 2\] is not a tree"),
+        ([[0, 3, 2], [0, 1]], None, r"sentence 0 of the batch: \[0, 3, 2\] is not a tree"),
+        ([[0, 1, 7], [0, 1]], None, r"sentence 0 of the batch: \[0, 1, 7\] is not a tree"),
     ],
 )
 def test_trees_that_do_not_fit_are_refused(parents, pieces, message):
@@ -169,9 +169,9 @@ def test_a_specification_that_cannot_work_is_refused():
         build_self_attention("window@0-2", 64, 4)
     with pytest.raises(InputError, match="do not divide"):
         build_self_attention("", 65, 4)
-    with pytest.raises(InputError, match="heads=0: give at least one"):
+    with pytest.raises(InputError, match="heads=0 is too small; use at least one"):
         build_self_attention("", 64, 0)
-    with pytest.raises(InputError, match="layer=3: with layers=1 there are 0 to 0"):
+    with pytest.raises(InputError, match="layer=3 does not exist; layers=1 has 0 to 0"):
         build_self_attention("window", 64, 4, layer=3)
     built = build_self_attention("window@0-2", 64, 4, layer=3, layers=6, dropout=0.1)
     assert not built.mechanisms and built.dropout_module.p == 0.1

@@ -70,8 +70,8 @@ def test_two_classes_of_one_name(kind):
         name = taken
 
     message = refused(kind, Mine)
-    assert f"a {kind} called '{taken}' is registered already" in message
-    assert table[taken].__qualname__ in message and "another name" in message
+    assert f"the {kind} '{taken}' is already registered" in message
+    assert table[taken].__qualname__ in message and "rename one of them" in message
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,7 +81,7 @@ def test_a_class_without_a_name(kind):
     class Mine(base):
         pass
 
-    assert 'has no name: write name = "..." in the class' in refused(kind, Mine)
+    assert 'has no name; define name = "..." in the class' in refused(kind, Mine)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,7 +91,7 @@ def test_a_class_that_inherits_its_name(kind):
     class Mine(table[taken]):
         pass
 
-    assert f"called '{taken}' is registered already" in refused(kind, Mine)
+    assert f"'{taken}' is already registered" in refused(kind, Mine)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,7 +115,7 @@ def test_a_name_of_torch(kind, taken):
     class Mine(base):
         name = taken
 
-    assert "means something else in torch" in refused(kind, Mine)
+    assert "is reserved by torch" in refused(kind, Mine)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -129,8 +129,8 @@ def test_another_base_class(kind):
         name = "mine"
 
     for cls in (Mine, Module):
-        assert f"is no {kind}: derive it from {base}" in refused(kind, cls)
-    assert f"is no {kind}" in refused(kind, lambda: None)
+        assert f"is not a {kind}; derive it from {base}" in refused(kind, cls)
+    assert f"is not a {kind}" in refused(kind, lambda: None)
 
 
 class Colour(enum.Enum):
@@ -159,16 +159,22 @@ def options(annotation, default=None, name="size"):
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        (NoDataclass, "its Options are no dataclass; write @dataclass(frozen=True)"),
-        (Good(), "its Options are no dataclass"),
-        (options(int), "option 'size': it has no default; give it one"),
-        (options(dict, field(default_factory=dict)), "option 'size': dict is none of bool, int"),
+        (
+            NoDataclass,
+            "its Options are not a dataclass; decorate them with @dataclass(frozen=True)",
+        ),
+        (Good(), "its Options are not a dataclass"),
+        (options(int), "option 'size' is invalid: it has no default; add one"),
+        (
+            options(dict, field(default_factory=dict)),
+            "option 'size' is invalid: dict is not one of bool, int",
+        ),
         (options(tuple[int, ...], field(default_factory=list)), "its default [] cannot be written"),
         (options(str, " "), "its default ' ' cannot be written as"),
         (options(str, "a,b"), "its default 'a,b' cannot be written as"),
         (options(tuple[str, ...], ("a|b",)), "cannot be written as"),
         (options(Colour, "red"), "its default 'red' cannot be written as"),
-        (options(int, 3, "heads"), "option 'heads': a specification uses that name itself"),
+        (options(int, 3, "heads"), "option 'heads' is invalid: specifications reserve this name"),
     ],
 )
 def test_options_that_a_specification_cannot_write(kind, chosen, message):
@@ -200,7 +206,7 @@ def test_options_of_every_type_in_a_specification():
 def test_the_place_of_a_class_that_no_file_has():
     space: dict = {"__name__": "typed"}
     exec("class Mine:\n    pass", space)
-    with pytest.raises(RegistrationError, match=r"^Mine \(typed\) is no position"):
+    with pytest.raises(RegistrationError, match=r"^Mine \(typed\) is not a position"):
         positions.register(space["Mine"])
 
 
@@ -213,7 +219,7 @@ def test_an_unknown_name_mentions_user_dir(specification, text):
         specification(text)
     line = one_line(f"error: {error.value}")
     assert "is called 'mine'" in line
-    assert line.endswith("--user-dir FOLDER brings in those of your own")
+    assert line.endswith("import your own with --user-dir FOLDER")
 
 
 class Early(attention.PreAttention):

@@ -48,7 +48,7 @@ def test_attention_in_canonical_form(text, canonical):
         ("relative(max=x)", "relative(max=x): expected a whole number"),
         ("relative(max=0)", "max=0: expected at least 1"),
         ("relative(shared_heads=1)", "expected true or false"),
-        ("relative(max=3, max=4)", "'max' stands twice"),
+        ("relative(max=3, max=4)", "'max' occurs twice"),
         ("relative(max)", "cannot read 'max' in 'relative(max)': expected option=value"),
         ("relative max=3", "cannot read 'relative max=3'"),
         ("relative +", "cannot read ''"),
@@ -56,7 +56,7 @@ def test_attention_in_canonical_form(text, canonical):
         ("relative@", "cannot read 'relative@'"),
         ("relative@6", "relative@6: the model has 6 layers, 0 to 5"),
         ("relative(heads=0|8)", "the model has 8 attention heads, 0 to 7"),
-        ("relative + relative(max=3)@2", "'relative' stands twice in layer 2"),
+        ("relative + relative(max=3)@2", "'relative' occurs twice in layer 2"),
     ],
 )
 def test_refused_with_the_reason(text, message):
@@ -85,10 +85,13 @@ def test_positions_in_canonical_form(text, canonical, needs_tree):
     ("text", "message"),
     [
         ("", "expected none, sequence, tree_depth"),
-        ("depth", "no position is called 'depth'; there are: none, relation_embedding, sequence, "),
+        (
+            "depth",
+            "no position is called 'depth'; choose from none, relation_embedding, ",
+        ),
         ("none + sequence", "expected none, sequence, tree_depth"),
         ("sequence + sequence", "expected none, sequence, tree_depth"),
-        ("tree_depth(fuse=add)", "fuse has nothing to fuse without 'sequence'"),
+        ("tree_depth(fuse=add)", "fuse requires 'sequence'; add it"),
         ("sequence + tree_depth(fuse=mul)", "fuse=mul: expected add or nonlinear"),
         ("sequence@0", "leave out '@'"),
     ],
@@ -108,6 +111,6 @@ def test_numbers_survive_the_round_trip(numbers):
 def test_the_description_lists_every_mechanism_with_its_defaults():
     text = describe()
     assert "max=16 " in text and "shared_heads=true " in text and "heads=all " in text
-    assert "It needs the dependency trees" in text
+    assert "Requires dependency trees" in text
     assert "heads=0-4 " in text and "acts in layer 0 only" in text
     assert "window(" in describe("decoder") and "block" not in describe("decoder")

@@ -77,7 +77,7 @@ def test_each_mechanism_is_the_same_there_or_refused_by_name(side, use, tmp_path
     if half and not any(word in use for word in ("shared_heads=f", "scaled=f", "sides=", "heads=")):
         assert difference(loaded, tmp_path / "model") < 1e-5
         return
-    with pytest.raises(Refused, match=rf"CTranslate2 cannot express .*{name}"):
+    with pytest.raises(Refused, match=rf"CTranslate2 does not support .*{name}"):
         Converter(loaded).specification()
 
 
@@ -118,21 +118,24 @@ def test_a_model_of_fairseq_itself(options, tmp_path):
     [
         (
             {"encoder_attention": "relative", "encoder_positions": "sequence"},
-            "--encoder-positions 'sequence' beside --encoder-attention 'relative.*positions none",
+            "--encoder-positions 'sequence' with --encoder-attention 'relative.*positions none",
         ),
-        ({"encoder_positions": "sequence + tree_depth"}, r"what reads trees \(sequence \+ tree_d"),
-        ({"cross_attention": "tree_walk"}, r"what reads trees \(.*tree_walk"),
+        (
+            {"encoder_positions": "sequence + tree_depth"},
+            r"models that read trees \(sequence \+ tree_d",
+        ),
+        ({"cross_attention": "tree_walk"}, r"models that read trees \(.*tree_walk"),
         ({"encoder_attention": "relative(heads=1)"}, "'relative' on some heads; train it on all"),
         ({"decoder_attention": "alibi@1"}, "alibi in some layers; train with it in all layers"),
         (
             {"encoder_attention": "tree_supervised(scores=biaffine)@0 + relative@0"},
-            "with a matrix beside them",
+            "with scores=biaffine beside",
         ),
         ({"encoder_attention": "relative + t5_bias"}, "'relative' and 't5_bias' in one layer"),
         ({"decoder_attention": "t5_bias@1 + relative"}, "'relative' and 't5_bias' in one layer"),
         ({"no_cross_attention": True}, "--no-cross-attention; train without it"),
-        ({"max_target_positions": 1}, "a single position"),
-        ({"activation_fn": "tanh"}, "--activation-fn tanh; take one of relu, gelu"),
+        ({"max_target_positions": 1}, "models with a single position"),
+        ({"activation_fn": "tanh"}, "--activation-fn tanh; use one of relu, gelu"),
         ({"scale_heads": True}, "--scale-heads; train without it"),
     ],
 )
@@ -202,7 +205,7 @@ def test_weights_of_which_nothing_can_be_computed(tmp_path):
     with torch.no_grad():
         loaded.model.decoder.layers[1].fc1.weight.fill_(1e30)
     model = saved(loaded, tmp_path)
-    with pytest.raises(InputError, match="the log-probabilities of the model are not finite"):
+    with pytest.raises(InputError, match="the model's log-probabilities are not finite"):
         proof.largest_difference(loaded, model, proof.synthetic_pairs(loaded))
 
 
@@ -237,7 +240,7 @@ def trained(tmp_path_factory):
         *("--out", folder / "out", "--quantization", "int8", "--sentences", 5),
     )
     assert done.code == 0, done.err
-    assert "by 5 sentences, the log-probability of a piece differs by" in done.out
+    assert "on 5 sentences, log-probabilities of subword units differ by at most" in done.out
     return folder
 
 
@@ -255,7 +258,7 @@ def translated(monkeypatch, folder, lines, *options) -> list[str]:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     written = io.StringIO()
     monkeypatch.setattr(sys, "stdout", written)
-    monkeypatch.setattr(sys, "argv", ["posattn-translate", *map(str, (folder, *options))])
+    monkeypatch.setattr(sys, "argv", ["posattn translate", *map(str, (folder, *options))])
     translate.main()
     return written.getvalue().splitlines()
 
@@ -266,7 +269,7 @@ def test_text_goes_in_and_out(trained, monkeypatch):
     expected = translator.translate(lines)
     assert translated(monkeypatch, trained / "out", lines, "--batch", 2) == expected
     assert translator.translate(["", *lines[:1]])[1] == expected[0]
-    broken = [lines[0].replace(" ", "\r", 1), lines[1]]  # as posattn-score reads them: two lines
+    broken = [lines[0].replace(" ", "\r", 1), lines[1]]  # as posattn score reads them: two lines
     assert len(translated(monkeypatch, trained / "out", broken)) == 2
     assert translated(monkeypatch, trained / "out", [f"{lines[0]}\r"]) == expected[:1]
     shown = translated(
@@ -301,18 +304,18 @@ def changed(name, *change):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (changed("model.bin", b"decoder", b"encoder"), "model.bin: the file was changed"),
-        (lambda folder: (folder / "model.bin").write_bytes(bytes(9999)), "model.bin: the file was"),
-        (lambda folder: (folder / "model.bin").unlink(), "model.bin: the file is missing"),
-        (changed("config.json", b"null", b"0.01"), "config.json: the file was changed"),
-        (changed("config.json", b'"</s>"', b'"<s>"'), "config.json: the file was changed"),
-        (changed("shared_vocabulary.json", b"a", b"e"), "shared_vocabulary.json: the file was"),
-        (changed("exported.json", b'"longest": 1024', b'"longest": 9999'), "exported.json: the f"),
+        (changed("model.bin", b"decoder", b"encoder"), "model.bin was changed"),
+        (lambda folder: (folder / "model.bin").write_bytes(bytes(9999)), "model.bin was"),
+        (lambda folder: (folder / "model.bin").unlink(), "model.bin is missing"),
+        (changed("config.json", b"null", b"0.01"), "config.json was changed"),
+        (changed("config.json", b'"</s>"', b'"<s>"'), "config.json was changed"),
+        (changed("shared_vocabulary.json", b"a", b"e"), "shared_vocabulary.json was"),
+        (changed("exported.json", b'"longest": 1024', b'"longest": 9999'), "exported.json was"),
         (changed("exported.json", b'"checksum"', b'"something"'), "version 0.3.0 or an earlier"),
-        (lambda folder: (folder / "exported.json").unlink(), "there is no exported.json"),
-        (lambda folder: (folder / "prepare.json").unlink(), "prepare.json: the file is missing"),
-        (lambda folder: write(folder / "segmenter", ["x"]), "segmenter: the file was changed"),
-        (lambda folder: shutil.rmtree(folder), "there is no exported.json"),
+        (lambda folder: (folder / "exported.json").unlink(), "out has no exported.json"),
+        (lambda folder: (folder / "prepare.json").unlink(), "prepare.json is missing"),
+        (lambda folder: write(folder / "segmenter", ["x"]), "segmenter was changed"),
+        (lambda folder: shutil.rmtree(folder), "out has no exported.json"),
     ],
 )
 def test_a_damaged_folder(trained, tmp_path, damage, message):
@@ -338,7 +341,7 @@ def test_data_without_a_record_of_the_preparation(trained, tmp_path):
     done = exported(trained, tmp_path / "out", "--data", data)
     assert done.code == 0, done.err
     shutil.copy(trained / "data/prepare.json", tmp_path / "out")  # it was not exported
-    with pytest.raises(InputError, match=r"there is no prepare\.json, so nobody knows"):
+    with pytest.raises(InputError, match=r"out has no prepare\.json, which describes"):
         Translator(tmp_path / "out")
 
 
@@ -401,7 +404,7 @@ def test_it_is_said_at_once_that_ctranslate2_is_missing():
     code += "sys.argv[1:] = ['ctranslate2', 'x.pt', '--out', 'x']; "
     code += "from fairseq_posattn.cli.export import command; command()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.stderr.startswith("error: CTranslate2 is not installed: pip install")
+    assert done.stderr.startswith("error: CTranslate2 is not installed; run pip install")
 
 
 def test_a_model_with_few_positions(trained, tmp_path):
@@ -428,10 +431,10 @@ def test_what_cannot_be_translated(trained):
     translator = Translator(trained / "out", threads=1)
     long = " ".join(["haus"] * 1100)
     with pytest.raises(
-        InputError, match=r"line 8: it has [\d,]+ pieces, but the model takes 1,023"
+        InputError, match=r"line 8 has [\d,]+ pieces, but the model accepts at most 1,023"
     ):
         translator.translate(["ein haus", long], first=7)
-    with pytest.raises(InputError, match="a beam of 2 has no 3 alternatives"):
+    with pytest.raises(InputError, match="a beam of 2 cannot yield 3 alternatives"):
         translator.translate(["ein haus"], beam=2, alternatives=3)
 
 
@@ -440,7 +443,7 @@ def test_another_result_there_is_refused(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(Converter, "fold_biaffine", None)
     monkeypatch.setattr(Converter, "norm", lambda self, spec, module: broken(self, spec, module))
     done = exported(trained, tmp_path / "out")
-    assert done.code == 1 and "log-probability of a piece is off by" in done.err
+    assert done.code == 1 and "log-probability of a token differs from the model's by" in done.err
     assert not (tmp_path / "out").exists()
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a training, read by posattn-average: damaged, or with odd objects of numpy."""
+"""Checkpoints of a training, read by posattn average: damaged, or with odd objects of numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""posattn-examples: references and trees of sentences; the model is loaded once for all inputs."""
+"""posattn examples: references and trees of sentences; the model is loaded once for all inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of posattn-export, and the numbers that posattn-translate and posattn-export take."""
+"""Folders of posattn export, and the numbers that posattn translate and posattn export take."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def translate(folder: Path) -> Command:
 
 
 def export(folder: Path) -> Command:
-    """Read the options of posattn-export, which would need a checkpoint for more."""
+    """Read the options of posattn export, which would need a checkpoint for more."""
     from fairseq_posattn.doors.exported import ExportRequest
     from fairseq_posattn.io.argument_types import asked
 
     words = (folder / "export").read_text("utf-8").split()
     words = ["ctranslate2", "model.pt", "--out", "out", *words]
-    return Command(lambda: print(asked(ExportRequest, "posattn-export", None, words)))
+    return Command(lambda: print(asked(ExportRequest, "posattn export", None, words)))
 
 
 def translation(folder: Path) -> str:

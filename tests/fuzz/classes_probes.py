@@ -1,4 +1,4 @@
-"""Probing tasks with vectors made elsewhere, tasks.json, and the results of posattn-probe."""
+"""Probing tasks with vectors made elsewhere, tasks.json, and the results of posattn probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON of scored systems, read by posattn-report and by the tables of the recipes."""
+"""The JSON of scored systems, read by posattn report and by the tables of the recipes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HEADS = heads()
 
 
 def system(name: str, bleu: float, test: str = "test") -> dict:
-    """What posattn-score writes, without its largest parts."""
+    """What posattn score writes, without its largest parts."""
     found = scored(name, test, bleu - 27)
     return {key: value for key, value in found.items() if key not in ("examples", "heads", "words")}
 

@@ -1,4 +1,4 @@
-"""What posattn-score compares: plain texts, references in NIST's form, trees, examples."""
+"""What posattn score compares: plain texts, references in NIST's form, trees, examples."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ add("SGML: lines", sgm, "*.sgm", SGM, "o")(
 
 
 def given(name: str):
-    """Return a function that writes texts, and a file that posattn-score takes over."""
+    """Return a function that writes texts, and a file that posattn score takes over."""
 
     def build(folder: Path) -> None:
         from . import classes_report

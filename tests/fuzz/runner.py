@@ -119,7 +119,7 @@ class Fuzzed:
 def fault_of_message(stderr: str, names: Sequence[str]) -> str | None:
     """What is wrong with the line that an error ends with."""
     lines = [line for line in stderr.split("\n") if line.strip()]
-    errors = [line for line in lines if re.match(r"(\S+( \w+)?: )?error: ", line)]
+    errors = [line for line in lines if re.match(r"(\S+( [\w-]+){0,2}: )?error: ", line)]
     if "Traceback" in stderr:
         return f"a traceback: {stderr[-2000:]}"
     if len(errors) != 1 or lines[-1] != errors[0]:

@@ -99,12 +99,12 @@ def test_in_the_plain_locale(toy_data, tmp_path):
     ("other", "arch", "refused"),
     [
         (STOCK, FULL_TREE, ""),
-        (FULL_TREE, STOCK, "the parameters do not fit"),
-        (FULL_TREE, ("--encoder-attention", "alibi"), "the parameters do not fit"),
+        (FULL_TREE, STOCK, "the checkpoint does not fit the model"),
+        (FULL_TREE, ("--encoder-attention", "alibi"), "the checkpoint does not fit the model"),
         (
             ("--encoder-attention", "relative(max=3)"),
             ("--encoder-attention", "relative"),
-            "the parameters do not fit",
+            "the checkpoint does not fit the model",
         ),
     ],
     ids=["stock to ours", "ours to stock", "other mechanisms", "other options"],

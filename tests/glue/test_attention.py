@@ -75,7 +75,7 @@ def test_fine_tuning_from_a_stock_checkpoint(side, stock_model, toy_data, tmp_pa
     """What was added starts anew, all else is taken over."""
     chosen = (*TUNED[side], "--finetune-from-model", stock_model)
     result = train(toy_data, tmp_path, *chosen, "--lr", "1e-30", "--max-update", "1")
-    assert "the checkpoint lacks these, so they start anew" in result.output
+    assert "initialised parameters that the checkpoint lacks: " in result.output
     load = checkpoint_utils.load_checkpoint_to_cpu
     stock, ours = (
         load(str(path))["model"] for path in (stock_model, tmp_path / "checkpoint_last.pt")

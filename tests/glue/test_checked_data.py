@@ -54,7 +54,7 @@ def test_what_fairseq_writes_is_read(tmp_path, dtype, sentences):
 
 
 def test_data_without_a_sentence_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"train\.idx: there are no sentences"):
+    with pytest.raises(InputError, match=r"train\.idx: the data contain no sentences"):
         read(write_data(tmp_path / "train", []))
 
 
@@ -110,12 +110,12 @@ def test_offsets_and_numbers_are_checked_block_by_block(tmp_path, monkeypatch, b
 def test_numbers_without_a_symbol_are_refused(tmp_path, dtype):
     prefix = write_data(tmp_path / "train", SENTENCES, dtype)
     with pytest.raises(
-        InputError, match=r"train\.bin: the data hold the number 9, .* has 9 symbols"
+        InputError, match=r"train\.bin: the data contain the number 9, .* has 9 symbols"
     ):
         read(prefix, symbols(9))
     if dtype in (np.int32, np.int64):
         write_data(prefix, [*SENTENCES, [-1]], dtype)
-        with pytest.raises(InputError, match=r"the data hold the number -1"):
+        with pytest.raises(InputError, match=r"the data contain the number -1"):
             read(prefix, symbols(10))
 
 
@@ -127,7 +127,7 @@ def test_a_training_names_the_damaged_file_and_the_dictionary(toy_data, tmp_path
     (data / f"dict.{language}.txt").write_text("".join(lines[:20]))
     result = train(data, tmp_path / "run", check=False)
     found = (
-        rf"\.{language}\.bin: the data hold the number \d+, but {data}/dict.{language}.txt has "
+        rf"\.{language}\.bin: the data contain the number \d+, but {data}/dict.{language}.txt has "
         r"24 symbols"
     )
     assert isinstance(result.error, InputError)
@@ -144,8 +144,8 @@ def test_a_training_names_the_damaged_file_and_the_dictionary(toy_data, tmp_path
         ("a 3\nb \u0661\n", 2, "expected a symbol, a space and a number"),
         (f"a 3\nb {'9' * 4301}\n", 2, "expected a symbol, a space and a number"),
         ("a 3\n\nb 2\n", 2, "expected a symbol, a space and a number, found ''"),
-        ("a 3\nb 2\na 1\n", 3, "the symbol 'a' stands here again"),
-        ("a 3\n<pad> 2\n", 2, "the symbol '<pad>' stands here again"),
+        ("a 3\nb 2\na 1\n", 3, "the symbol 'a' occurs a second time"),
+        ("a 3\n<pad> 2\n", 2, "the symbol '<pad>' occurs a second time"),
         (b"a 3\nb\xff 2\n", 2, "the line is not UTF-8"),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_flipped_bit_is_refused(language, toy_data, tree_model, tmp_path):
     path.write_bytes(content)
     error = generate(data, tree_model, check=False).error
     assert isinstance(error, InputError)
-    assert str(error).startswith(f"{path}: the file has another checksum than in checksums.json")
+    assert str(error).startswith(f"{path}: the checksum differs from the one in checksums.json")
 
 
 def test_data_without_checksums_are_read(toy_data, stock_model, tmp_path):

@@ -139,7 +139,7 @@ def test_a_malicious_checkpoint_is_refused(program, what, tree_model, toy_data, 
     else:
         result = generate(toy_data, file, check=False)
     assert isinstance(result.error, CheckpointError)
-    assert str(result.error).startswith(f"{file} is refused: it holds {what}.")
+    assert str(result.error).startswith(f"{file} contains {what}, ")
     assert "could run code" in str(result.error)
     assert not witness.exists()
 
@@ -160,23 +160,23 @@ EMBEDDING = "encoder.embed_tokens.weight"
     [
         (
             set_parameter(FC1, lambda weight: weight * float("nan")),
-            f"the parameter {FC1} holds wha",
+            f"the parameter {FC1} contains infin",
         ),
-        (set_parameter(FC1, lambda weight: weight[1:]), f"{FC1} has the sizes [63, 32], but this "),
+        (set_parameter(FC1, lambda weight: weight[1:]), f"{FC1} has the shape [63, 32], but this "),
         (
             set_parameter(FC1, lambda _: torch.zeros(1).expand(10**11)),
-            "has more numbers than the f",
+            "has more elements than the f",
         ),
         (set_parameter(EMBEDDING, lambda weight: weight[1:]), "symbols (encoder.embed_tokens.weig"),
         (lambda state: state["model"].pop(FC1), f'it lacks "{FC1}"'),
         (lambda state: state["model"].update(more=torch.ones(1)), 'does not have "more"'),
-        (lambda state: state.update(model={}), "it holds no parameters"),
-        (lambda state: state.update(task_state=[1]), "its 'task_state' is of the type list"),
+        (lambda state: state.update(model={}), "it contains no parameters"),
+        (lambda state: state.update(task_state=[1]), "its 'task_state' has the type list"),
         (
             lambda state: state["cfg"]["task"].update(data="${oc.env:SECRET}"),
             "'${oc.env:SECRET}', ",
         ),
-        (lambda state: state.update(cfg='a: "\\x24{oc.env:SECRET}"'), "'cfg' is of the type str"),
+        (lambda state: state.update(cfg='a: "\\x24{oc.env:SECRET}"'), "'cfg' has the type str"),
         (
             lambda state: state.update(args=Namespace(data="${oc.decode:x}")),
             "'${oc.decode:x}', whic",
@@ -203,8 +203,8 @@ def test_a_checkpoint_that_does_not_fit(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda state: state.update(cfg=None), "it holds no configuration"),
-        (lambda state: state["cfg"]["model"].update(_name="nobody"), "not one of a model that is"),
+        (lambda state: state.update(cfg=None), "it contains no configuration"),
+        (lambda state: state["cfg"]["model"].update(_name="nobody"), "does not describe a known"),
     ],
 )
 def test_a_configuration_that_is_none(change, message, tree_model, toy_data, tmp_path):
@@ -229,7 +229,7 @@ def test_no_checkpoint_is_not_called_dangerous(content, toy_data, tmp_path):
     file = tmp_path / "checkpoint_last.pt"
     file.write_bytes(content)
     message = str(generate(toy_data, file, check=False).error)
-    assert message.startswith(f"{file}: the file does not begin as one of torch; the file is dama")
+    assert message.startswith(f"{file}: the file does not start like a file of torch; the")
 
 
 @pytest.mark.long(ci=True)
@@ -250,7 +250,7 @@ def test_one_dictionary_for_shared_embeddings(toy_data, tmp_path):
     for arch in ("transformer", "posattn_transformer"):
         options = ("--arch", arch, "--share-all-embeddings")
         error = train(data, tmp_path, *options, check=False).error
-        assert isinstance(error, InputError) and "has two dictionaries; binarise" in str(error)
+        assert isinstance(error, InputError) and "has two; binarise" in str(error)
 
 
 def test_the_reason_is_the_last_line(toy_data, tmp_path):
@@ -263,7 +263,7 @@ def test_the_reason_is_the_last_line(toy_data, tmp_path):
 
 def test_a_warning_where_torch_does_not_check(monkeypatch):
     monkeypatch.setattr(torch, "__version__", "2.5.1+cu121")
-    with pytest.warns(UserWarning, match=r"torch 2\.5\.1\+cu121 loads .* without a check") as seen:
+    with pytest.warns(UserWarning, match=r"torch 2\.5\.1\+cu121 loads .* without checking") as seen:
         safe.register_classes()
     assert len(seen) == 1
 
@@ -293,7 +293,7 @@ def test_a_torn_last_checkpoint(share, uninterrupted, toy_data, tmp_path):
     os.utime(tmp_path / "checkpoint_1_1.pt")  # dates deceive
     second = train(toy_data, tmp_path, *options, "--max-update", "6")
     newest = tmp_path / "checkpoint_1_3.pt"
-    assert f"the last save was interrupted: the training goes on from {newest}" in second.output
+    assert f"the last save was interrupted; the training resumes from {newest}" in second.output
     expected, folder = uninterrupted
     assert losses(first.output) + losses(second.output) == expected
     assert_same_model(tmp_path / "checkpoint_last.pt", folder / "checkpoint_last.pt")
@@ -306,7 +306,7 @@ def test_all_torn(uninterrupted, toy_data, tmp_path):
     result = train(toy_data, tmp_path, *FULL_TREE, check=False)
     assert isinstance(result.error, CheckpointError)
     assert str(result.error).startswith(f"{tmp_path / 'checkpoint_last.pt'} is incomplete")
-    assert "remove it to start anew" in str(result.error)
+    assert "remove it to start from scratch" in str(result.error)
 
 
 def test_another_file_by_name(uninterrupted, toy_data, tmp_path):

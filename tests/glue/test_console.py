@@ -1,4 +1,4 @@
-"""posattn-generate and its kin keep in their log what the next command of the README reads."""
+"""posattn generate and its kin keep in their log what the next command of the README reads."""
 
 import json
 import os
@@ -17,11 +17,11 @@ CLI = PLUGIN / "cli"
 
 
 def script(name: str, *arguments, out: Path | None = None) -> str:
-    """The installed command, whose stdout goes to a file; its stdout."""
-    command = shutil.which(f"posattn-{name}", path=os.path.dirname(sys.executable))
+    """Run a subcommand of the installed command, whose stdout goes to a file; its stdout."""
+    command = shutil.which("posattn", path=os.path.dirname(sys.executable))
     if command is None:
         pytest.skip("the package is not installed")
-    return run(command, *arguments, out=out)
+    return run(command, name, *arguments, out=out)
 
 
 def run(*command, out: Path | None = None) -> str:
@@ -39,10 +39,11 @@ OPTIONS += ["--batch-size", "16", "--beam", "2"]
 
 
 @pytest.mark.long(ci=["fairseq-train"])
-@pytest.mark.parametrize("program", ["posattn-train", "fairseq-train"])
+@pytest.mark.parametrize("program", ["posattn", "fairseq-train"])
 def test_a_training_begins_without_warnings_of_hydra(program, tmp_path):
     """fairseq uses deprecated names of hydra; users cannot change that."""
-    command = [shutil.which(program, path=os.path.dirname(sys.executable)), tmp_path]
+    command = [shutil.which(program, path=os.path.dirname(sys.executable))]
+    command += ["train", tmp_path] if program == "posattn" else [tmp_path]
     command += ["--user-dir", PLUGIN, *OPTIONS[:-2]]
     command += ["--arch", "posattn_sequence", "--optimizer", "adam"]
     env = {**os.environ, "PYTHONPATH": str(PLUGIN.parent), "OMP_NUM_THREADS": "1"}
@@ -80,12 +81,13 @@ SPAWNING = """
 import sys
 import torch.multiprocessing
 
-from fairseq_posattn.cli.fairseq_programs import train
+from fairseq_posattn.cli import main
 
 def of_one_gpu(rank, folder):
     open(f"{folder}/{rank}", "w").write(str("fairseq_posattn.plugin" in sys.modules))
 
 if __name__ == "__main__":
+    sys.argv[0] = "posattn train"
     torch.multiprocessing.spawn(of_one_gpu, (sys.argv[1],), nprocs=2)
 """
 
@@ -100,7 +102,8 @@ def test_the_processes_that_it_starts_have_the_plugin(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 @pytest.mark.parametrize(
-    "name", sorted(path.stem for path in CLI.glob("[a-z]*.py") if path.stem != "fairseq_programs")
+    "name",
+    sorted({path.stem for path in CLI.glob("[a-z]*.py")} - {"fairseq_programs", "main"}),
 )
 def test_help_names_the_installed_command(name, monkeypatch, capsys):
     """It does so where `python -m` starts the command, too."""
@@ -108,7 +111,7 @@ def test_help_names_the_installed_command(name, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         runpy.run_module(f"fairseq_posattn.cli.{name}", run_name="__main__", alter_sys=True)
     assert not ended.value.code
-    assert capsys.readouterr().out.startswith(f"usage: posattn-{name.replace('_', '-')} ")
+    assert capsys.readouterr().out.startswith(f"usage: posattn {name.replace('_', '-')} ")
 
 
 @pytest.mark.parametrize("program", ["train", "generate", "interactive"])
@@ -122,7 +125,7 @@ def test_help_has_the_options_of_the_plugin(program):
     assert "INFO" not in shown
     for name, cls in MECHANISMS.items():
         assert (f"\n\n{name}\n" in own) == (program == "train")
-        in_cross = own.partition("--cross-attention, which")[2].split()
+        in_cross = own.partition("Mechanisms for --cross-attention (")[2].split()
         assert (name in in_cross) == (program == "train" and cls.cross_safe)
     options = {"--encoder-attention", "--cross-attention", "--tree-loss", "--fast-dropout"}
     assert {option for option in options if f"  {option}" in own} == (

@@ -246,7 +246,7 @@ def test_weights_for_alignments(model_of):
 
 
 def test_the_export_of_attention_shows_it(model_of):
-    """posattn-examples asks every layer for the weights of each head."""
+    """posattn examples asks every layer for the weights of each head."""
     task, model = model_of("window(size=3)@1 + tree_depth_bias")
     sample = batch(task, "test", [0])
     _, crossing = decoder_attention(model.eval(), sample, sample["target"][0])
@@ -271,13 +271,13 @@ def test_only_mechanisms_that_read_trees_ask_for_them(toy_data):
 # what cannot work
 
 REFUSED = [
-    ("window", {"cross_self_attention": True}, "and --cross-self-attention exclude each other"),
-    ("window", {"no_cross_attention": True}, "and --no-cross-attention exclude each other"),
+    ("window", {"cross_self_attention": True}, "cannot be combined with --cross-self-attention"),
+    ("window", {"no_cross_attention": True}, "cannot be combined with --no-cross-attention"),
     ("window@2", {}, "window@2: the model has 2 layers, 0 to 1"),
     ("window(across=5)", {}, "across=5: the model has 4 attention heads"),
     ("gaussian(heads=4)", {}, "the model has 4 attention heads, 0 to 3"),
-    ("window + window", {}, "'window' stands twice in layer 0"),
-    ("relative", {}, "'relative' is made for pieces of one sentence, .*takes: gaussian, local_h"),
+    ("window + window", {}, "'window' occurs twice in layer 0"),
+    ("relative", {}, "'relative' relates pieces of the same sentence, .*takes: gaussian, local_h"),
     ("block", {}, "'block' acts before or after the attention"),
     ("tree_walk", {"checkpoint_activations": True}, "tree_walk.* leave that option out"),
 ]
@@ -292,7 +292,7 @@ def test_what_cannot_work_is_refused(specification, sizes, message, model_of):
 def test_it_is_refused_before_the_training(toy_data, tmp_path, capsys):
     result = train(toy_data, tmp_path, *crossing("tree_relative"), check=False)
     said = result.message + capsys.readouterr().err
-    assert "'tree_relative' is made for pieces of one sentence" in said
+    assert "'tree_relative' relates pieces of the same sentence" in said
     assert not list(tmp_path.iterdir())
 
 

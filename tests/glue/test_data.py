@@ -304,10 +304,10 @@ def change_one_piece(sentences):
 
 
 MISMATCHES = [
-    (drop_tenth, ["400 trees for 399 sentences", "first at sentence 10)"]),
-    (add_one, ["400 trees for 401 sentences", "the shorter is a part of the longer"]),
-    (swap, ["the first sentence that differs is number 5;"]),
-    (change_one_piece, ["the first sentence that differs is number 301;"]),
+    (drop_tenth, ["400 trees for 399 sentences", "the first difference is in sentence 10)"]),
+    (add_one, ["400 trees for 401 sentences", "the shorter one is a prefix of the longer one"]),
+    (swap, ["the first difference is in sentence 5;"]),
+    (change_one_piece, ["the first difference is in sentence 301;"]),
 ]
 
 
@@ -331,7 +331,7 @@ def test_training_stops_at_a_mismatch(copied, tmp_path):
     rewrite_source(copied, swap)
     result = train(copied, tmp_path / "run", *FULL_TREE, check=False)
     assert isinstance(result.error, TreeError)
-    assert "number 5;" in str(result.error)
+    assert "the first difference is in sentence 5;" in str(result.error)
 
 
 @pytest.mark.parametrize("kind", ["bin", "idx"])
@@ -342,7 +342,7 @@ def test_torn_files(kind, keep, copied):
     with pytest.raises(TreeError) as raised:
         load_tree_file(prefix_of(copied))
     assert str(path) in str(raised.value)
-    assert "bytes instead of" in str(raised.value) or "no index of trees" in str(raised.value)
+    assert "bytes instead of" in str(raised.value) or "not an index of trees" in str(raised.value)
 
 
 @pytest.mark.parametrize("kinds", [("bin",), ("idx",), ("bin", "idx")])
@@ -350,12 +350,14 @@ def test_missing_files(kinds, copied, tmp_path):
     for kind in kinds:
         (copied / f"train.src-tgt.src.tree.{kind}").unlink()
     result = train(copied, tmp_path / "run", *FULL_TREE, check=False)
-    assert f"{prefix_of(copied)}.tree.idx: there are no trees beside the data" in str(result.error)
-    assert "posattn-prepare without --parser none, or" in str(result.error)
+    assert f"{prefix_of(copied)}.tree.idx: the data have no tree file" in str(result.error)
+    assert "posattn prepare without --parser none, or" in str(result.error)
 
 
 def test_files_of_another_kind(copied):
     path = copied / "train.src-tgt.src.tree.idx"
     path.write_bytes(b"something else" * 1000)
-    with pytest.raises(TreeError, match="this is no index of trees; run posattn-binarize again"):
+    with pytest.raises(
+        TreeError, match="this is not an index of trees; run posattn binarize again"
+    ):
         load_tree_file(prefix_of(copied))

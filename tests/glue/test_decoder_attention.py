@@ -246,7 +246,7 @@ def test_where_mechanisms_do_nothing_it_equals_the_stock_attention(model_of):
 def test_what_looks_ahead_is_refused(name, model_of):
     with pytest.raises(SpecificationError) as refusal:
         model_of(f"relative + {name}")
-    reason = "reads trees" if MECHANISMS[name].needs_tree else "would look at words"
+    reason = "reads trees" if MECHANISMS[name].needs_tree else "depends on words"
     if name in ("block", "cnn", "tree_gcn"):
         reason = "acts before or after the attention"
     assert f"'{name}' {reason}" in str(refusal.value)
@@ -254,13 +254,13 @@ def test_what_looks_ahead_is_refused(name, model_of):
 
 
 REFUSED = [
-    ("window", {"cross_self_attention": True}, "cannot act under --cross-self-attention"),
-    ("window@1", {"decoder_xformers_att_config": "{}"}, "and --decoder-xformers-att-config exclu"),
+    ("window", {"cross_self_attention": True}, "cannot be combined with --cross-self-attention"),
+    ("window@1", {"decoder_xformers_att_config": "{}"}, "combined with --decoder-xformers-att"),
     ("relative@2", {}, "relative@2: the model has 2 layers, 0 to 1"),
     ("window(across=5)", {}, "across=5: the model has 4 attention heads"),
     ("gaussian(heads=4)", {}, "the model has 4 attention heads, 0 to 3"),
     ("direct_absolute(t=10)", {}, "t=10 has no score .* 320 .*--max-source-positions 10 .*target"),
-    ("window + window", {}, "'window' stands twice in layer 0"),
+    ("window + window", {}, "'window' occurs twice in layer 0"),
 ]
 
 

@@ -147,7 +147,7 @@ class TreePosition(positions.Position):
         ("tree_depth", "reads trees, and a target has none"),
         ("sequence + tree_depth", "reads trees, and a target has none"),
         ("of_tree", "reads trees, and a target has none"),
-        ("ahead", "would look at words that are not yet translated"),
+        ("ahead", "depends on words that are not yet translated"),
     ],
 )
 def test_what_looks_ahead_is_refused(name, reason, toy_data, tmp_path, monkeypatch):
@@ -173,7 +173,7 @@ def test_help_lists_what_a_decoder_takes():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("relativ", "no position is called 'relativ'; there are: "),
+        ("relativ", "no position is called 'relativ'; choose from "),
         ("none + sequence", "expected none, sequence, tree_depth"),
         ("wave(periods=x)", "wave(periods=x): expected values joined by '|', each a number"),
     ],
@@ -237,7 +237,7 @@ def test_a_preset_whose_positions_the_flag_takes_away(toy_data, tmp_path):
     ("chosen", "remedy"),
     [
         ("sequence", "leave out one of the two"),
-        ("sequence + wave(periods=3)", "for the others alone use --{side}-positions wave"),
+        ("sequence + wave(periods=3)", "to use the others alone, give --{side}-positions wave"),
     ],
 )
 def test_a_contradiction_on_the_command_line(arch, side, chosen, remedy, toy_data, tmp_path):
@@ -246,11 +246,11 @@ def test_a_contradiction_on_the_command_line(arch, side, chosen, remedy, toy_dat
     assert isinstance(result.error, InputError)
     canonical = chosen.replace("=3", "=3.0")
     assert str(result.error) == (
-        f"{FLAG} contradicts --{side}-positions '{canonical}': {remedy.format(side=side)}"
+        f"{FLAG} contradicts --{side}-positions '{canonical}'; {remedy.format(side=side)}"
     )
 
 
 def test_a_contradiction_that_no_command_line_has(model_of):
     """From hydra or Python: 'sequence' is then the default, but not with others beside it."""
-    with pytest.raises(SpecificationError, match="for the others alone use --decoder-positions wa"):
+    with pytest.raises(SpecificationError, match="others alone, give --decoder-positions wave"):
         model_of("sequence + wave", no_token_positional_embeddings=True)

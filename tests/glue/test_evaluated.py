@@ -55,7 +55,9 @@ def adam(betas: str):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_code_in_a_value_does_not_run(text, tmp_path):
     victim = tmp_path / "victim"
-    with pytest.raises(InputError, match="an option that fairseq evaluates as Python; give a numb"):
+    with pytest.raises(
+        InputError, match="evaluates as Python, but it is not a literal; give a numb"
+    ):
         adam(text.format(str(victim)))
     result = call(
         *("train", tmp_path, "--arch", "lightconv", "--encoder-glu", text.format(str(victim))),

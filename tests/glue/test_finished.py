@@ -17,7 +17,7 @@ LIMITS = {
     "epochs": (["--max-epoch", "2"], r"it has made 2 epochs \(--max-epoch 2\)"),
     "patience": (
         ["--patience", "2", "--lr", "0", "--max-update", "90"],
-        r"the last 2 validations were no better \(--patience 2\)",
+        r"the last 2 validations brought no improvement \(--patience 2\)",
     ),
     "rate": (
         [*SHRINKING, "--stop-min-lr", "1e-4", "--max-update", "90"],

@@ -124,7 +124,7 @@ def test_without_a_kernel_it_is_the_optimizer_of_fairseq(monkeypatch):
 
 
 def test_refused():
-    with pytest.raises(InputError, match="--fp16-adam-stats is not possible"):
+    with pytest.raises(InputError, match="--fp16-adam-stats cannot be combined"):
         fused_adam.FairseqAdam(options(fp16_adam_stats=True), [])
 
 

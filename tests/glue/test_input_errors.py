@@ -48,8 +48,8 @@ def test_a_line_longer_than_the_model_takes(task, short_model, corpora):
     result = interactive(corpora / "translation", short_model, text, *options, check=False)
     assert result.output.count("H-") == 2
     assert refusal(result) == (
-        "line 4 of the input: it has 21 pieces, but the model takes at most 12 and 12 pieces; "
-        "shorten it, or leave such sentences out with --skip-invalid-size-inputs-valid-test"
+        "line 4 of the input has 21 pieces, but the model accepts at most 12 and 12 pieces; "
+        "shorten it, or skip such sentences with --skip-invalid-size-inputs-valid-test"
     )
 
 
@@ -57,7 +57,7 @@ def test_a_sentence_of_the_data_longer_than_the_model_takes(short_model, corpora
     data = corpora / "translation"
     message = refusal(generate(data, short_model, *STOCK, check=False))
     found = re.match(
-        r"sentence (\d+) of the data \(counted from 0\): it has (\d+) and (\d+) p", message
+        r"sentence (\d+) of the data \(counted from 0\) has (\d+) and (\d+) p", message
     )
     texts = [(toy_data.parent / f"test.{side}").read_text() for side in ("src", "tgt")]
     lengths = [len(text.split("\n")[int(found[1])].split()) + 1 for text in texts]
@@ -71,7 +71,7 @@ def test_no_sentence_is_short_enough(multiple, toy_data, tmp_path):
     options = ["--max-source-positions", "1", "--skip-invalid-size-inputs-valid-test"]
     options += ["--required-batch-size-multiple", multiple, "--disable-validation"]
     message = refusal(in_process.train(toy_data, tmp_path, *STOCK, *options, check=False))
-    assert "longer than --max-source-positions" in message
+    assert "exceed --max-source-positions" in message
 
 
 @pytest.mark.long(but=["tree"])
@@ -83,8 +83,8 @@ def test_fewer_tokens_than_a_sentence(kind, models, toy_data):
     options = [*task, "--batch-size", "9", "--max-tokens"]
     message = refusal(generate(toy_data, model, *options, "5", check=False))
     longest = re.fullmatch(
-        r"--max-tokens 5: the longest sentence has (\d+) pieces; give at least --max-tokens \1, or "
-        "--batch-size instead",
+        r"--max-tokens 5 is too small, because the longest sentence has (\d+) pieces; "
+        r"give at least --max-tokens \1, or --batch-size instead",
         message,
     )[1]
     generate(toy_data, model, *options, longest)
@@ -94,7 +94,7 @@ def test_fewer_tokens_than_a_sentence(kind, models, toy_data):
 def test_fewer_tokens_than_a_line(stock_model, toy_data):
     options = [*STOCK, "--max-tokens", "5", "--buffer-size", "9"]
     result = interactive(toy_data, stock_model, "tse\n" + "tse " * 9, *options, check=False)
-    assert "--max-tokens 5: the longest sentence has 10 pieces" in refusal(result)
+    assert "--max-tokens 5 is too small, because the longest sentence has 10 p" in refusal(result)
 
 
 # characters at which fairseq splits
@@ -176,12 +176,12 @@ def test_a_training_without_a_batch(toy_data, tmp_path):
     """fairseq drops the sentences beyond a multiple of eight, and here there is nothing else."""
     few = ["--max-tokens", "100000", "--required-batch-size-multiple", "100000"]
     said = refusal(training(toy_data, tmp_path, *few))
-    assert "add --required-batch-size-multiple 1, or give more sentences" in said
+    assert "add --required-batch-size-multiple 1, or use more sentences" in said
 
 
 def test_a_backend_that_nobody_has_tried(toy_data, tmp_path, monkeypatch):
     sharded = ["--ddp-backend", "fully_sharded"]
-    assert "nobody has trained these models so" in refusal(training(toy_data, tmp_path, *sharded))
+    assert "is untested with these models" in refusal(training(toy_data, tmp_path, *sharded))
     monkeypatch.setenv("POSATTN_UNTRIED", "1")
     assert "pip install fairscale" in refusal(training(toy_data, tmp_path, *sharded))
 
@@ -200,7 +200,7 @@ def test_a_folder_of_data_that_is_not_there(program, task, languages, stock_mode
         options += ["--path", stock_model]
     found = refusal(in_process.call(program, data, *options, check=False))
     assert found.startswith(
-        f"{data}: there is no such folder; name the folder that posattn-prepare"
+        f"{data}: there is no such folder; name the folder that posattn prepare"
     )
 
 
@@ -209,7 +209,9 @@ def test_a_folder_without_the_data(tmp_path, toy_data):
     assert found.startswith(f"{toy_data}/dict.tg.txt: there is no such file; name the folder")
     options = ["--task", "structured_translation", "--arch", "posattn_transformer"]
     result = in_process.call("train", tmp_path, *options, "--max-tokens", "9", check=False)
-    assert refusal(result).startswith(f"{tmp_path}: no data of a pair of languages are there; name")
+    assert refusal(result).startswith(
+        f"{tmp_path}: the folder contains no data of a language pair; name"
+    )
 
 
 @pytest.mark.parametrize("task", [STOCK, []], ids=["stock", "tree"])

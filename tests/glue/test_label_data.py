@@ -222,7 +222,7 @@ def test_control_trees_move_labels_with_their_edges(labelled):
 
 
 def test_relations_of_further_roots(tmp_path):
-    """A root that became a child of the first one is no root any more, as in posattn-extract."""
+    """A root that became a child of the first one is no root any more, as in posattn extract."""
     for kind, line in (("words", "a b c"), ("parents", "0 1 0"), ("src", "a b c")):
         (tmp_path / f"x.{kind}").write_text(f"{line}\n")
     (tmp_path / "x.labels").write_text("root obj root\tX Y Z\n")
@@ -268,12 +268,12 @@ def test_probes_of_models_with_labels(labelled, trained, toy_data, tmp_path):
 def test_data_without_labels_are_refused(toy_data, tmp_path, options, name):
     result = train(toy_data, tmp_path, *options, check=False)
     assert isinstance(result.error, (InputError, SystemExit))
-    assert f"the data have no {name} (dict.src." in result.message
-    assert "posattn-project --labels" in result.message
+    assert f"this model reads {name}, but the data have none (dict.src." in result.message
+    assert "posattn project --labels" in result.message
 
 
 def test_data_without_parts_of_speech_are_refused(labelled, tmp_path):
-    """As posattn-parse --no-tags leaves them out; relations alone are enough for others."""
+    """As posattn parse --no-tags leaves them out; relations alone are enough for others."""
     folder = projected_anew(labelled, tmp_path / "no_tags")
     for split in SPLITS:
         lines = (labelled / f"{split}.labels").read_text().splitlines()
@@ -282,7 +282,7 @@ def test_data_without_parts_of_speech_are_refused(labelled, tmp_path):
         (folder / f"{split}.labels").write_text("\n".join(untagged) + "\n")
         project(folder / split, "--labels", folder / f"{split}.labels")
     binarize(folder, folder / "data")
-    with pytest.raises(InputError, match="the data have no parts of speech"):
+    with pytest.raises(InputError, match="reads parts of speech, but the data have none"):
         build(folder / "data", "--encoder-positions", "sequence + tag_embedding")
     build(folder / "data", "--encoder-attention", "tree_labels")
 
@@ -302,7 +302,7 @@ def test_a_test_set_takes_the_dictionaries_of_the_training_data(labelled, tmp_pa
 
 def test_trees_of_other_dictionaries_are_refused(labelled, toy_data, tmp_path):
     other = LabelDictionaries.of([Labels(["x"], ["Y"])], subtypes=False)
-    with pytest.raises(TreeError, match="the labels are numbered by other dictionaries"):
+    with pytest.raises(TreeError, match="the label dictionaries differ from those"):
         load_tree_file(str(labelled / "data/test.src-tgt.src"), other)
     with pytest.raises(TreeError, match="the trees have no labels of words"):
         load_tree_file(str(toy_data / "test.src-tgt.src"), other)
@@ -377,7 +377,7 @@ def test_a_model_refuses_labels_with_other_numbers(labelled, trained, tmp_path):
         ),
     ):
         assert isinstance(ended.error, InputError)
-        assert "the labels of words have other numbers in these data" in ended.message
+        assert "the label dictionaries of these data differ from those" in ended.message
 
 
 def test_labels_take_the_numbers_that_the_model_knows(labelled, trained, tmp_path):
@@ -391,7 +391,7 @@ def test_labels_take_the_numbers_that_the_model_knows(labelled, trained, tmp_pat
     program = (sys.executable, "-m", "fairseq_posattn.cli.examples")
     common = ("--path", trained, "--cpu", "--sentences", "0")
     nowhere = generate(data, trained, "--labels-of", tmp_path / "nowhere", check=False)
-    assert "nowhere: there is no such folder; name that of the training data" in nowhere.message
+    assert "nowhere: there is no such folder; name the training data's folder" in nowhere.message
     parts = (labelled / "data", ()), (data, option), (data, ())
     ended = [
         run(*program, folder, *common, *more, "--out", tmp_path / f"{k}.json", check=False)
@@ -417,7 +417,7 @@ def test_labels_by_other_dictionaries(labelled, tmp_path, caplog):
     unknown = next(name for name in own.relations.symbols if name.startswith(names[0]))
     prefix = str(tmp_path / "kept/test.src-tgt.src")
     trees = load_tree_file(prefix, other, by_name=True)
-    assert f"{prefix}: these labels count as unknown to the model: {unknown}" in caplog.messages
+    assert f"{prefix}: the model treats these labels as unknown: {unknown}" in caplog.messages
     trees = pickle.loads(pickle.dumps(trees))  # as for a worker that reads the data
     seen = set()
     for k, sentence in enumerate(read_labelled(labelled / "test.conllu")):
@@ -430,7 +430,7 @@ def test_labels_by_other_dictionaries(labelled, tmp_path, caplog):
             seen.add((":" in relation, plain == names[0]))
     assert {(False, False), (True, False)} <= seen and any(unknown for _, unknown in seen)
     other.save(tmp_path / "kept", "src")  # nobody knows any more what the numbers mean
-    with pytest.raises(TreeError, match="numbered by other dictionaries than those of the train"):
+    with pytest.raises(TreeError, match="dictionaries differ from those of the training data"):
         load_tree_file(prefix, other, by_name=True)
 
 
@@ -456,14 +456,14 @@ def test_live_trees_without_labels_are_refused(labelled, trained):
     for relations, message in (
         (["det"], f"has 1 as relations of {words} words"),
         ("det" * words, "has the text 'det"),
-        ([None] * words, "has None among its relations; give them as text"),
+        ([None] * words, "has None among its relations; give strings"),
         ([4] * words, "has 4 among its relations"),
     ):
         odd = replace(bare, relations=relations)
         with pytest.raises(TreeError, match=message):
             hub.translate([line], trees=[odd])
     strings = replace(bare, relations=["det"] * words, tags=["DET"] * words)
-    with pytest.raises(TreeError, match=r"has 'DET' among its tags; give them as text in Parsed"):
+    with pytest.raises(TreeError, match=r"has 'DET' among its tags; give strings in Parsed"):
         hub.translate([line], trees=[strings])
 
 
@@ -528,4 +528,4 @@ def test_damaged_labels_of_a_line(labelled, tmp_path):
         *("project", "--words", f"{start}.words", "--parents", f"{start}.parents"),
         *("--labels", labels, "--pieces", f"{start}.src"),
     )
-    assert f"{labels}:1: the labels must be" in message
+    assert f"{labels}:1: expected" in message

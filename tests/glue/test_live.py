@@ -210,7 +210,7 @@ def test_from_python_with_trees_and_their_words(corpus, asked):
             assert found == hub.translate([*lines], beam=2) and len(found) > 5
     with pytest.raises(TreeError, match="text and tree do not match"):
         hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0])])
-    with pytest.raises(TreeError, match="2 parents were given for the 1 words"):
+    with pytest.raises(TreeError, match="got 2 parents for the 1 words"):
         hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0, 1])])
 
 
@@ -243,7 +243,7 @@ def test_bpe_switches_the_preparation_off(corpus, asked, kind):
     joined_only = [f"{text} ".replace("@@ ", "").strip() for text in found.hypotheses]
     assert found.detokenized == joined_only
     result = interactive(corpus, kind, raw_test(corpus), *bpe, check=False)
-    assert "has no tree; name a tree provider" in str(result.error)
+    assert "has no tree; choose a tree provider" in str(result.error)
     raw = interactive(corpus, kind, raw_test(corpus), *bpe, "--missing-tree", "flat")
     assert raw.sources != generate(corpus, kind).sources
 
@@ -263,7 +263,7 @@ def test_a_tree_file(corpus, asked, kind):
 @pytest.mark.parametrize("kind", ["stanza", "unigram-spaces"])
 def test_no_provider(corpus, asked, kind):
     result = interactive(corpus, kind, raw_test(corpus), "--tree-provider", "none", check=False)
-    assert "has no tree; name a tree provider" in str(result.error)
+    assert "has no tree; choose a tree provider" in str(result.error)
     flat = ("--tree-provider", "none", "--missing-tree", "flat", "--print-tree")
     found = interactive(corpus, kind, raw_test(corpus), *flat)
     assert found.sources == generate(corpus, kind).sources
@@ -311,7 +311,7 @@ def test_given_trees_need_a_tree_file(corpus, asked, tmp_path):
     common = [*translating(tmp_path / "data", model / "checkpoint_last.pt"), *LANGUAGES]
     lines = "".join(f"{line}\n" for line in lines_of(corpus.folder / "tidy/test.de"))
     result = call("interactive", *common, input=lines, check=False)
-    assert "has no tree; name a tree provider" in str(result.error)
+    assert "has no tree; choose a tree provider" in str(result.error)
     trees = ("--tree-file", corpus.folder / "tidy/test.conllu", "--print-tree")
     found = Translated(call("interactive", *common, *trees, input=lines).output)
     expected = Translated(call("generate", *common, "--batch-size", 7).output)
@@ -583,7 +583,7 @@ def test_killed_parser(quick_stanza):
         assert parser.tokenize([]) == []
         first = parser.process.pid
         os.kill(first, signal.SIGKILL)
-        with pytest.raises(InputError, match=r"of the parser was killed \(exit code -9\)"):
+        with pytest.raises(InputError, match=r"the parser's process was killed \(exit code -9\)"):
             parser.tokenize(["c"])
         assert tokens(parser.tokenize(["d e"])) == [["d", "e"]]
         assert parser.process.pid != first
@@ -690,7 +690,7 @@ def wait_for_end(process: int) -> None:
 
 
 class Running:
-    """posattn-interactive, with its real parser; lines go in one by one."""
+    """posattn interactive, with its real parser; lines go in one by one."""
 
     def __init__(self, corpus, kind: str, log: Path):
         program = "from fairseq_posattn.cli.fairseq_programs import interactive; interactive()"
@@ -741,7 +741,7 @@ def test_the_program(corpus, tmp_path):
         program.process.stdin.close()
         assert program.process.wait(PATIENCE) == 1
         last = (tmp_path / "log").read_text().splitlines()[-1]
-        killed = "the process of the parser was killed (exit code -9), perhaps for lack of memory; "
+        killed = "the parser's process was killed (exit code -9), perhaps because memory ran out; "
     assert killed in last
 
 

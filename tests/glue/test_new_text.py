@@ -245,10 +245,10 @@ def test_a_control_replaces_the_trees_that_a_program_gives(hub, text, tree_model
 @pytest.mark.parametrize(
     ("trees", "message"),
     [
-        (None, "has no tree; name a tree provider"),
-        ([None], "has no tree; name a tree provider"),
-        ([], "0 trees were given for 1 sentences"),
-        ([[0, 1]], "2 parents were given for the"),
+        (None, "has no tree; choose a tree provider"),
+        ([None], "has no tree; choose a tree provider"),
+        ([], "got 0 trees for 1 sentences"),
+        ([[0, 1]], "got 2 parents for the"),
     ],
 )
 def test_hub_refuses_trees_that_do_not_fit(hub, text, trees, message):
@@ -286,7 +286,7 @@ def test_generate_without_tree_files(without_trees, tree_model, toy_data, text, 
     for part in (str(without_trees / "test.src-tgt.src.tree.idx"), "--missing-tree flat"):
         assert part in str(result.error)
     output = generate(without_trees, tree_model, "--missing-tree", "flat").output
-    assert "all its sentences get flat ones" in output
+    assert "its sentences are given flat trees" in output
     controlled = generate(without_trees, tree_model, "--tree-control", "flat").output
     assert same_translations(*map(hypotheses_and_scores, (output, controlled)))
     shuffled = ("--missing-tree", "flat", "--tree-control", "shuffled")
@@ -309,7 +309,7 @@ def test_a_model_without_trees_trains_without_tree_files(toy_data, tmp_path):
     shutil.copytree(toy_data, data, ignore=shutil.ignore_patterns("*.tree.*"))
     train(data, tmp_path / "run", "--encoder-attention", "relative")
     result = train(data, tmp_path / "other", *FULL_TREE, check=False)
-    assert "no trees beside the data" in str(result.error)
+    assert "the data have no tree file" in str(result.error)
 
 
 # ensembles

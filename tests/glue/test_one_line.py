@@ -147,7 +147,9 @@ def test_a_checkpoint_that_cannot_grow(corpora, tmp_path):
     before = trained(corpora, tmp_path / "made", run_dir, *EACH, "2")
     more = training("stock", corpora, run_dir, *EACH, "3")
     line = last_line(limited(100, *TRAIN, *more))
-    assert line.startswith(f"error: {run_dir}/checkpoint_1_3.pt: the file exceeds the largest size")
+    assert line.startswith(
+        f"error: {run_dir}/checkpoint_1_3.pt: the file exceeds the maximum file size"
+    )
     assert checkpoints(run_dir) == before
     result = train("stock", corpora, run_dir, *EACH, "3")
     assert "@ 2 updates)" in result.output and (run_dir / "checkpoint_1_3.pt").exists()
@@ -210,8 +212,8 @@ def test_the_programs_of_fairseq(corpora, tmp_path):
     for program in ("generate", "validate", "interactive"):
         result = fairseq(program, data, *options, check=False)
         assert last_line(result) == (
-            f"error: {tmp_path}/torn.pt is incomplete: its end is missing, because its writing was "
-            "interrupted. Take another checkpoint, or copy the file again"
+            f"error: {tmp_path}/torn.pt is incomplete, because writing or copying it was "
+            "interrupted; use another checkpoint, or copy the file again"
         )
 
 

@@ -185,7 +185,7 @@ def test_a_checkpoint_that_needs_user_dir(stranger, model, toy_data):
         error = program(toy_data, model, check=False).error
         assert isinstance(error, InputError) and not isinstance(error, UnknownNameError)
         line = one_line(f"error: {error}")
-        assert line.startswith(f"error: {model}: the model has the attention mechanism 'decay', ")
+        assert line.startswith(f"error: {model}: the model uses the attention mechanism 'decay', ")
         assert line.endswith("name the folder that registers it with --user-dir")
 
 
@@ -200,8 +200,8 @@ def test_a_provider_that_nobody_registered(stranger, model, toy_data):
     error = interactive(toy_data, model, "a\n", "--tree-provider", "chain", check=False).error
     assert isinstance(error, InputError)
     assert str(error) == (
-        "no tree provider is called 'chain'; there are: conllu, none, stanza; "
-        "--user-dir FOLDER brings in those of your own"
+        "no tree provider is called 'chain'; choose from conllu, none, stanza; "
+        "import your own with --user-dir FOLDER"
     )
 
 
@@ -210,7 +210,7 @@ def test_a_provider_with_too_few_trees(folder, model, toy_data, monkeypatch):
     own = ("--user-dir", folder, "--tree-provider", "chain")
     error = interactive(toy_data, model, "a\n", *own, check=False).error
     assert isinstance(error, InputError)
-    assert "the tree provider Chain gave 0 trees for 1 lines" in str(error)
+    assert "the tree provider Chain returned 0 trees for 1 lines" in str(error)
 
 
 class Bare:
@@ -234,7 +234,7 @@ def test_a_lazy_provider_without_words(folder, model, toy_data, monkeypatch):
     assert hypotheses_and_scores(bare) == hypotheses_and_scores(chain) != {}
 
 
-# posattn-examples
+# posattn examples
 
 
 def exported(monkeypatch, tmp_path, *arguments) -> list:
@@ -268,8 +268,8 @@ def test_examples_take_another_task(stock_model, toy_data, monkeypatch, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--task", "nothing"), "error: --task nothing: there is no such task; the nearest of "),
-        (("--user-dir", "nowhere"), "error: --user-dir nowhere: no such folder"),
+        (("--task", "nothing"), "error: --task nothing is unknown; the nearest of "),
+        (("--user-dir", "nowhere"), "error: --user-dir nowhere: there is no such folder"),
     ],
 )
 def test_examples_with_mistakes(arguments, message, stock_model, toy_data, tmp_path):
@@ -278,7 +278,7 @@ def test_examples_with_mistakes(arguments, message, stock_model, toy_data, tmp_p
     assert not (tmp_path / "out.json").exists()
 
 
-# posattn-tag
+# posattn tag
 
 
 def test_a_tagger_with_a_mechanism_of_one_s_own(folder, corpora, monkeypatch, tmp_path):
@@ -288,7 +288,7 @@ def test_a_tagger_with_a_mechanism_of_one_s_own(folder, corpora, monkeypatch, tm
     (tmp_path / "text").write_text("the dog runs\n")
     common = (tmp_path / "checkpoint_last.pt", "--text", tmp_path / "text", "--cpu")
     common += ("--out", tmp_path / "tagged")
-    monkeypatch.setattr(sys, "argv", ["posattn-tag", *map(str, (*common, *own))])
+    monkeypatch.setattr(sys, "argv", ["posattn tag", *map(str, (*common, *own))])
     tag.main()
     assert len((tmp_path / "tagged").read_text().split()) == 3
     monkeypatch.delitem(attention.MECHANISMS, "decay")

@@ -19,7 +19,7 @@ def line_of(program: str, *arguments) -> str:
     printed, handlers = io.StringIO(), logging.root.handlers
     with (
         quick_hydra(),
-        mock.patch.object(sys, "argv", [f"posattn-{program}", *map(str, arguments)]),
+        mock.patch.object(sys, "argv", [f"posattn {program}", *map(str, arguments)]),
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
         pytest.raises(SystemExit) as end,
@@ -35,30 +35,30 @@ def line_of(program: str, *arguments) -> str:
 
 
 GENERATE = {
-    "--int8 --fp16": "--int8 and --fp16 or --bf16 exclude each other",
+    "--int8 --fp16": "--int8 cannot be combined with --fp16 or --bf16",
     "--sampling --nbest 1": "--sampling requires --nbest to be equal to --beam; change or leave "
     "out --beam 2, --sampling, --nbest 1",
     "--temperature 0": "--temperature must be greater than 0; change or leave out --temperature 0",
     "--nbest 0": "--nbest: expected a number above 0, found 0",
-    "--constraints": "--constraints: fairseq reads them from lines of new text",
+    "--constraints": "--constraints are read from lines of new text only",
     "--replace-unk": "--replace-unk requires a raw text dataset (--dataset-impl=raw); change or "
     "leave out --replace-unk",
     "--diverse-beam-groups 3": "DiverseBeamSearch requires --beam to be divisible by the number "
     "of groups; change or leave out --beam 2",
     "--max-source-positions 1 --skip-invalid-size-inputs-valid-test": "all sentences of the data "
-    "are longer than --max-source-positions",
+    "exceed --max-source-positions",
     "--model-overrides {'a'": "--model-overrides {'a': expected a dictionary",
     "--model-overrides [1]": "--model-overrides [1]: expected a dictionary",
     "--max-len-a 1e308": "--max-len-a: expected a number from -1e+30 to 1e+30, found 1e+308",
     "--unkpen=-1e38": "--unkpen: expected a number from -1e+30 to 1e+30, found -1e+38",
     "--lenpen nan": "--lenpen: expected a finite number, found nan",
-    "--bpe subword_nmt": "--bpe-codes is missing; give it",
+    "--bpe subword_nmt": "--bpe-codes is missing; add it",
     "--print-step": "KeyError: 'steps'; change or leave out --print-step",
     "--num-workers 99999": "--num-workers: expected at most 1024, found 99999",
 }
 TRAIN = {
     "--adaptive-softmax-cutoff 10,20 --criterion label_smoothed_cross_entropy": "--adaptive-softmax"
-    "-cutoff needs --criterion adaptive_loss, but found label_smoothed_cross_entropy",
+    "-cutoff needs --criterion adaptive_loss, found label_smoothed_cross_entropy",
     "--adaptive-softmax-cutoff x": "argument --adaptive-softmax-cutoff: invalid value: 'x'",
     "--update-freq 0": "--update-freq: expected a number above 0, found 0",
     "--encoder-layers -1": "--encoder-layers: expected a number that is not negative, found -1",

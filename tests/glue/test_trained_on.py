@@ -17,7 +17,7 @@ UPDATES = ("--max-update", "1", "--disable-validation")
 
 
 def prepared(toy: Path, folder: Path, **choices) -> Path:
-    """A copy of the data, with the prepare.json that posattn-prepare would have written."""
+    """A copy of the data, with the prepare.json that posattn prepare would have written."""
     shutil.copytree(toy, folder)
     shutil.copy(toy.parent / "codes", folder / "segmenter")
     spaces = {"normalize": False, "tokenize": "spaces", "target_tokenize": "spaces"}
@@ -81,7 +81,7 @@ def test_the_same_data_in_another_place(own, tmp_path):
 def test_trees_of_another_control(own, toy_data, tmp_path):
     _, model = own
     chain = prepared(toy_data, tmp_path / "chain", control=TreeControl("chain"))
-    warning = "trained on trees of the control 'own', but these are of the control 'chain'"
+    warning = "trained on trees of the control 'own', but these have the control 'chain'"
     assert generate(chain, model).output.count(warning) == 1
     old = of_an_earlier_version(model, tmp_path / "old.pt")
     assert warning not in generate(chain, old).output
@@ -106,9 +106,9 @@ def test_stored_trees_are_of_the_control_that_is_asked_for(stored, own, toy_data
             assert "H-0" in result.output and "trees of the control" not in result.output
         else:
             assert isinstance(result.error, InputError)
-            found = f"--tree-control {asked} is for sentences without stored trees"
+            found = f"--tree-control {asked} applies to sentences without stored trees"
             assert str(result.error).startswith(found)
-            assert f"posattn-prepare --control {asked.split('-')[0]}" in str(result.error)
+            assert f"posattn prepare --control {asked.split('-')[0]}" in str(result.error)
 
 
 def test_new_text_gets_trees_of_another_control(own, toy_data, tmp_path):
@@ -117,7 +117,7 @@ def test_new_text_gets_trees_of_another_control(own, toy_data, tmp_path):
     chain = prepared(toy_data, tmp_path / "chain", **choices)
     text = Path(toy_data.parent / "test.words").read_text().splitlines()[0] + "\n"
     found = interactive(chain, model, text)
-    assert found.output.count("but these are of the control 'chain'") == 1
+    assert found.output.count("but these have the control 'chain'") == 1
     asked = interactive(chain, model, text, "--tree-control", "chain")
     assert "trees of the control" not in asked.output and "H-0" in asked.output
 
@@ -127,5 +127,5 @@ def test_another_separator(own, toy_data, tmp_path):
     error = generate(other, own[1], check=False).error
     assert isinstance(error, InputError)
     assert str(error).startswith(
-        f"{other / 'prepare.json'}: pieces inside a word end in '##' here, but in '@@' in the data"
+        f"{other / 'prepare.json'}: the piece separator is '##', but it is '@@' in the model's tra"
     )

@@ -202,9 +202,12 @@ def test_what_workers_and_batches_log_is_summed():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--encoder-attention", "tree_supervised@1"], "need each other; name the criterion"),
-        (CRITERION, "need each other; name a head with --encoder-attention"),
-        ([*SUPERVISED, "--tree-loss", "-1"], "--tree-loss -1.0: give a number from 0 on"),
+        (["--encoder-attention", "tree_supervised@1"], "require each other; name the criterion"),
+        (CRITERION, "require each other; name a head with --encoder-attention"),
+        (
+            [*SUPERVISED, "--tree-loss", "-1"],
+            "--tree-loss -1.0 is negative or infinite; give a number",
+        ),
     ],
 )
 def test_mechanism_and_criterion_need_each_other(options, message, toy_data, tmp_path):
@@ -215,7 +218,7 @@ def test_mechanism_and_criterion_need_each_other(options, message, toy_data, tmp
 def test_training_data_without_trees_are_refused(without_trees, tmp_path):
     result = train(without_trees, tmp_path, *SUPERVISED, check=False)
     assert isinstance(result.error, InputError)
-    assert "the training data have no trees" in str(result.error)
+    assert "learns from trees, but the training data have none" in str(result.error)
     assert str(without_trees) in str(result.error)
     assert not list(tmp_path.glob("*.pt"))
 
@@ -249,7 +252,7 @@ def test_other_models_cannot_learn_from_trees(arch, toy_data, tmp_path):
     del options[at : at + len(TINY)]  # not all of these are options of every model
     result = call("train", *options, "--arch", arch, check=False)
     assert isinstance(result.error, InputError)
-    assert "needs a Transformer of this plug-in with a head" in str(result.error)
+    assert "needs a posattn_transformer with a head" in str(result.error)
 
 
 @pytest.mark.parametrize("criterion", [[], CRITERION], ids=["stock", "supervised"])
@@ -264,4 +267,4 @@ def test_a_pruned_model_has_no_head_that_learns(best, toy_data, tmp_path):
     pruned = ["--restore-file", str(best), "--encoder-layers-to-keep", "0", *SUPERVISED]
     result = train(toy_data, tmp_path, *pruned, check=False)
     assert isinstance(result.error, InputError)
-    assert "need each other; name a head" in str(result.error)
+    assert "require each other; name a head" in str(result.error)

@@ -60,7 +60,7 @@ def test_number_of_lines(tmp_path):
     for name, content in {"two": "a\nb\n", "open": "a\nb", "three": "a\n\nb\n"}.items():
         (tmp_path / name).write_text(content)
     assert same_number_of_lines([tmp_path / "two", tmp_path / "open"]) == 2
-    with pytest.raises(InputError, match=r"two has 2, .*three has 3"):
+    with pytest.raises(InputError, match=r"two has 2 lines, but .*three has 3"):
         same_number_of_lines([tmp_path / "two", tmp_path / "three"])
 
 
@@ -164,7 +164,7 @@ def test_a_run_that_waits_for_another_says_so(tmp_path, capsys):
         other.enter_context(locked(tmp_path / "out"))
         # the other run ends during the first pause
         with locked(tmp_path / "out", wait=True, pause=lambda _: other.close()):
-            assert "another run is at work here; this one waits" in capsys.readouterr().err
+            assert "another run is writing here; waiting" in capsys.readouterr().err
     with locked(tmp_path / "out", wait=True):
         assert capsys.readouterr().err == ""
 
@@ -172,7 +172,7 @@ def test_a_run_that_waits_for_another_says_so(tmp_path, capsys):
 def test_folder_exists(tmp_path):
     (tmp_path / "old").touch()
     with (
-        pytest.raises(InputError, match=r"exists already; .*--overwrite"),
+        pytest.raises(InputError, match=r"already exists; .*--overwrite"),
         folder_written_whole(tmp_path),
     ):
         pass
@@ -235,7 +235,7 @@ def write_and_stop(path):
 
 def test_files_that_belong_together_come_from_one_run(tmp_path):
     pair = [tmp_path / "a", tmp_path / "b"]
-    with written_together(pair), pytest.raises(InputError, match="another run is at work"):
+    with written_together(pair), pytest.raises(InputError, match="another run is writing here"):
         written_together(pair).__enter__()
     assert names(tmp_path) == ["a", "b"]
 
@@ -284,7 +284,10 @@ def test_one_file_for_two_outputs_is_refused(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "text")
     for other in ("text", "link"):
         paths = [tmp_path / "text", tmp_path / other]
-        with pytest.raises(InputError, match="named for two outputs"), written_together(paths):
+        with (
+            pytest.raises(InputError, match="two outputs have the same path"),
+            written_together(paths),
+        ):
             raise AssertionError("the work was begun")
 
 
@@ -299,7 +302,7 @@ def test_what_the_shell_redirects_is_not_replaced(tmp_path):
         ["bash", "-c", script, write], cwd=tmp_path, capture_output=True, text=True
     )
     assert (tmp_path / "log").read_text() == "before\nafter\n"
-    assert f"/dev/stdout: this is redirected to {tmp_path}/log; name that file" in result.stderr
+    assert f"/dev/stdout: the shell redirects it to {tmp_path}/log; name that file" in result.stderr
     piped = ["bash", "-c", f'{sys.executable} -c "$0" | cat', write]
     assert subprocess.run(piped, capture_output=True, text=True).stdout == "x\n"
 
@@ -356,7 +359,7 @@ def test_a_lock_ends_with_its_process(tmp_path):
         stdout=subprocess.PIPE,
     )
     assert holder.stdout.readline() == b"held\n"
-    with pytest.raises(InputError, match="another run is at work"), locked(tmp_path / "out"):
+    with pytest.raises(InputError, match="another run is writing here"), locked(tmp_path / "out"):
         pass
     holder.kill()
     holder.communicate()

@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_named(changes, message):
 
 @pytest.mark.parametrize("document", [None, [], 1, "x", True])
 def test_another_document(document):
-    with pytest.raises(InputError, match=r"^file.json: the whole is .*, expected an object"):
+    with pytest.raises(InputError, match=r"^file.json: the document is .*, expected an object"):
         record(document)
 
 

@@ -61,12 +61,12 @@ def test_data_of_an_earlier_version_have_no_checksum(folder):
 def test_another_segmenter_is_refused(folder):
     (folder / "segmenter").write_text(MERGES.replace("H u", "n d"))
     message = refused(folder)
-    assert message.startswith(f"{folder}/segmenter: the file has another checksum than")
+    assert message.startswith(f"{folder}/segmenter: the checksum differs from that of the")
 
 
 def test_a_missing_segmenter(folder):
     (folder / "segmenter").unlink()
-    assert "segmenter: the file is missing, but prepare.json beside it names it" in refused(folder)
+    assert "segmenter: the file is missing, but prepare.json names it" in refused(folder)
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ def test_a_damaged_stamp_counts_for_nothing(tmp_path, stamp):
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("#version: 0.2\nH u\n\nn d\n", 3, "the line is '', but two pieces to merge"),
-        ("#version: 0.2\nH u n\n", 2, "the line is 'H u n', but two pieces to merge"),
-        ("#version: 0.2\nH u\n n\n", 3, "the line is ' n', but two pieces to merge"),
-        ("#version: 0.2\nH \r u\n", 2, "the line is 'H \\r u', but two pieces to merge"),
-        ("#version: 1e5\nH u\n", 1, "the line is '#version: 1e5', but only the first"),
-        ("#version: 0.3\nH u\n", 1, "the line is '#version: 0.3', but only the first"),
-        ("H u\n#version: 0.2\nn d\n", 2, "the line is '#version: 0.2', but only the first"),
+        ("#version: 0.2\nH u\n\nn d\n", 3, "expected two pieces to merge, found ''"),
+        ("#version: 0.2\nH u n\n", 2, "expected two pieces to merge, found 'H u n'"),
+        ("#version: 0.2\nH u\n n\n", 3, "expected two pieces to merge, found ' n'"),
+        ("#version: 0.2\nH \r u\n", 2, "expected two pieces to merge, found 'H \\r u'"),
+        ("#version: 1e5\nH u\n", 1, "found '#version: 1e5', but only the first"),
+        ("#version: 0.3\nH u\n", 1, "found '#version: 0.3', but only the first"),
+        ("H u\n#version: 0.2\nn d\n", 2, "found '#version: 0.2', but only the first"),
         ("#version: 0.2\n", None, "the file has no merges"),
     ],
 )

@@ -88,7 +88,7 @@ def test_words_stay_and_trees_change(corpus, tmp_path, capsys):
     assert found == contents(corpus.data("shuffled"))
     again = corpus.options(*KINDS["stanza"], "--work", tmp_path / "work", "--out", tmp_path / "own")
     prepare(*again)
-    assert "project.train: this was done before" in capsys.readouterr().err
+    assert "project.train: already done" in capsys.readouterr().err
 
 
 def printed_depths(output: str) -> dict[int, list[int]]:
@@ -134,19 +134,19 @@ def test_data_without_trees(corpus, tmp_path):
     error = train(
         data, tmp_path / "tree", *LANGUAGES, *tree, "--max-update", "2", check=False
     ).error
-    assert "there are no trees beside the data" in str(error)
+    assert "the data have no tree file" in str(error)
 
 
 def test_what_cannot_be_is_refused(corpus, tmp_path, capsys):
     options = corpus.options(*CONTROLLED["no trees"], "--out", tmp_path / "data")
-    with pytest.raises(InputError, match="choose a parser, or a control of chain, reversed"):
+    with pytest.raises(InputError, match="choose a parser, or one of the controls chain, reversed"):
         prepare(*options, "--control", "shuffled")
     with pytest.raises(SystemExit):
         prepare(*options, "--flip", "1.5")
     assert "expected a number from 0 to 1, found '1.5'" in capsys.readouterr().err
     common = [*translating(corpus.data("chain"), corpus.model("chain")), *LANGUAGES]
     error = call("generate", *common, "--tree-control", "straight", check=False).error
-    assert "'straight' is no control of trees; write one of own, shuffled, chain" in str(error)
+    assert "'straight' is not a control of trees; write one of own, shuffled, chain" in str(error)
 
 
 CONLLU = """\
@@ -168,7 +168,7 @@ CONLLU = """\
 
 def controlled(tmp_path, *options, text=CONLLU, out="out.conllu") -> str:
     (tmp_path / "in.conllu").write_text(text)
-    argv = ["posattn-trees", tmp_path / "in.conllu", "--out", tmp_path / out, *options]
+    argv = ["posattn trees", tmp_path / "in.conllu", "--out", tmp_path / out, *options]
     with mock.patch.object(sys, "argv", list(map(str, argv))):
         command.main()
     return (tmp_path / out).read_text() if out.endswith("conllu") else ""

@@ -1,4 +1,4 @@
-"""posattn-prepare --plan: what a preparation will take, before anything is begun."""
+"""posattn prepare --plan: what a preparation will take, before anything is begun."""
 
 import random
 import resource
@@ -77,7 +77,7 @@ def test_a_plan_begins_nothing(tmp_path, capsys, monkeypatch):
     (tmp_path / "train.conllu").write_text("".join(s.conllu() for s in sentences))
     there = sorted(tmp_path.iterdir())
     given = [*options(tmp_path, tmp_path, "--parser", "conllu", "--tokenize", "moses", "--plan")]
-    monkeypatch.setattr(sys, "argv", ["posattn-prepare", *map(str, given)])
+    monkeypatch.setattr(sys, "argv", ["posattn prepare", *map(str, given)])
     prepare.main()
     printed = capsys.readouterr()
     planned = cells_of(printed.out)

@@ -1,4 +1,4 @@
-"""posattn-prepare does the steps from line to line in shards where a text is long."""
+"""posattn prepare does the steps from line to line in shards where a text is long."""
 
 import codecs
 import random
@@ -174,7 +174,7 @@ def test_what_was_damaged_is_made_again(numbers, tmp_path):
     for k in work.pending():
         do_shard(work, k)
     (folder / "done/00001/squares").write_text("9\n16\n24\n")
-    with pytest.raises(InputError, match="done/00001: what was made of this shard is missing, or"):
+    with pytest.raises(InputError, match="done/00001: the outputs of this shard are missing or"):
         do_lines(numbers, folder, Cluster(), 3)
     assert work.pending() == [1]
     assert do_lines(numbers, folder, Cluster(), 3) == [{"lines": n} for n in (3, 3, 3, 1)]
@@ -186,7 +186,7 @@ def test_other_lines_than_were_cut(numbers, tmp_path):
     folder = tmp_path / "shards"
     planned(numbers, folder, 3)
     (folder / "input/00002/numbers").write_text("6\n7\n9\n")
-    with pytest.raises(InputError, match="00002/numbers: the lines are not those that were cut"):
+    with pytest.raises(InputError, match="00002/numbers: the file of this shard was modified"):
         do_lines(numbers, folder, Cluster(), 3)
 
 

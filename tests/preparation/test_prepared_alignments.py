@@ -1,4 +1,4 @@
-"""posattn-prepare --alignments: alignments of words become those of pieces, in fairseq's files."""
+"""posattn prepare --alignments: alignments of words become those of pieces, in fairseq's files."""
 
 import random
 import sys
@@ -129,11 +129,20 @@ def refused(*given) -> str:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        *((pair, f"'{pair}' is no alignment; write it as 3-1, counted") for pair in ("1", "1-0-0")),
-        *((pair, f"'{pair}' is no alignment; write it as 3-1, counted") for pair in ("a-0", "0:1")),
-        *((pair, f"'{pair}' is no alignment; write it as") for pair in ("-1-0", "0-", "+1-0")),
-        ("2-0", "'2-0', but the source has 2 words; count the words of the tokenised"),
-        ("0-2", "'0-2', but the target has 2 words; count the words of the tokenised"),
+        *(
+            (pair, f"'{pair}' is not an alignment; write word numbers such as 3-1")
+            for pair in ("1", "1-0-0")
+        ),
+        *(
+            (pair, f"'{pair}' is not an alignment; write word numbers such as 3-1")
+            for pair in ("a-0", "0:1")
+        ),
+        *(
+            (pair, f"'{pair}' is not an alignment; write word num")
+            for pair in ("-1-0", "0-", "+1-0")
+        ),
+        ("2-0", "'2-0' exceeds the source, which has 2 words; count the words of the tokenised"),
+        ("0-2", "'0-2' exceeds the target, which has 2 words; count the words of the tokenised"),
     ],
 )
 def test_what_is_no_alignment(raw, line, message, lines, monkeypatch):
@@ -156,10 +165,10 @@ def test_a_missing_file_and_one_of_other_length_are_refused_before_the_work(long
     alignments = lines_of(long / "train.align")
     write(long / "train.align", alignments[1:])
     said = refused(*given)
-    assert f"{long}/train.de has {LINES}, {long}/train.align has {LINES - 1}; make" in said
+    assert f"{long}/train.de has {LINES} lines, but {long}/train.align has {LINES - 1};" in said
     (long / "train.align").unlink()
     said = refused(*given)
-    assert said.startswith(f"{long}/train.align: there are no alignments of this name, where --al")
+    assert said.startswith(f"{long}/train.align: the file is missing, but --alignments reads it;")
     assert "0-0 2-1 for each sentence, or leave out --alignments" in said
     assert not list(long.glob("data.work/*.text.*")) and not (long / "data").exists()
 
@@ -169,19 +178,19 @@ def test_a_file_without_any(long, split):
     """fairseq cannot open a set of data that has no numbers at all."""
     write(long / f"{split}.align", [""] * len(lines_of(long / f"{split}.align")))
     said = refused(*options(long, *WORDS, "--out", long / "data"))
-    assert said.startswith(f"{long}/{split}.align: no sentence has an alignment; write them as 0-0")
+    assert said.startswith(f"{long}/{split}.align: no sentence has an alignment; write alignments")
 
 
 def test_pieces_of_sentencepiece_are_refused(raw):
     said = refused(*options(raw, "--segmenter", "sentencepiece", "--out", raw / "data"))
-    assert said.startswith("--alignments: they are between words, which the pieces of sentencep")
-    assert said.endswith("take --segmenter subword-nmt or words")
+    assert said.startswith("--alignments are between words, but pieces of sentencepiece")
+    assert said.endswith("use --segmenter subword-nmt or words")
     assert not list(raw.glob("data*"))
 
 
 def test_a_plan_measures_them(long, capsys):
     given = map(str, options(long, *WORDS, "--plan", "--out", long / "data"))
-    with mock.patch.object(sys, "argv", ["posattn-prepare", *given]):
+    with mock.patch.object(sys, "argv", ["posattn prepare", *given]):
         prepare_command.main()
     assert "\nalign " in capsys.readouterr().out
 
@@ -228,8 +237,8 @@ def test_training_asks_for_them(long, tmp_path):
     result = in_process.train(long / "bare", tmp_path / "run", *given, check=False)
     assert isinstance(result.error, InputError)
     assert str(result.error) == (
-        f"{long}/bare: the training data have no alignments, which --load-alignments reads; make "
-        "the data with posattn-prepare --alignments, or leave the option out"
+        f"{long}/bare: --load-alignments needs alignments, but the training data have none; make "
+        "the data with posattn prepare --alignments, or leave the option out"
     )
     assert not list((tmp_path / "run").glob("*.pt"))
     in_process.train(long / "aligned", tmp_path / "run", *given)
@@ -248,7 +257,7 @@ def test_changed_alignments_are_refused(long, tmp_path):
     given = [*LANGUAGES, "--load-alignments", "--max-update", "2"]
     result = in_process.train(tmp_path / "data", tmp_path / "run", *given, check=False)
     assert isinstance(result.error, InputError)
-    assert str(result.error).startswith(f"{path}: the file has another checksum than in checksums")
+    assert str(result.error).startswith(f"{path}: the checksum differs from the one in checksums")
 
 
 @pytest.mark.parametrize("lines", [1000, 2], ids=["whole", "in shards"])
@@ -260,6 +269,8 @@ def test_a_word_that_looks_like_a_piece(raw, side, lines, monkeypatch):
     odd = row[side].replace(" a ", " a@@ ")
     write_texts(raw, train=[*TRAIN, tuple({**row, side: odd}.values())], valid=VALID)
     said = refused(*options(raw, *WORDS, "--out", raw / "data"))
-    expected = f"'{odd}': a word ends in @@, which marks pieces; remove it from the text"
-    assert said == f"{raw}/data.work/train.text.{side}:5: {expected}"
+    expected = (
+        f"'{odd}' contains a word that ends in the piece separator @@; remove the separator from"
+    )
+    assert said == f"{raw}/data.work/train.text.{side}:5: {expected} the text"
     assert not (raw / "data").exists()

@@ -105,7 +105,7 @@ BAD_TREEBANKS = [
     (
         block(["a", "b"], [0, 0]),
         (),
-        ":3: the sentence has 2 roots (words 1, 2); mend the tree, or keep the first",
+        ":3: the sentence has 2 roots (words 1, 2); correct the tree, or keep the first",
     ),
     (
         block(["a", "b"], [0, 2]),
@@ -174,13 +174,13 @@ def test_killed_step_leaves_nothing_that_looks_whole(tmp_path, kill):
 def test_nothing_to_learn(tmp_path):
     (tmp_path / "words").write_text("a b\n\nc\n")
     error = fails("segment", "learn", tmp_path / "words", "--codes", tmp_path / "codes")
-    assert "no word has two letters or more" in error
+    assert "all words have a single letter" in error
     assert names(tmp_path) == ["words"]
 
 
 BAD_CODES = [
     ("#version: 0.2\n", "codes: the file has no merges; learn them from more text"),
-    ("#version: 0.2\na b\na b c\n", "codes:3: the line is 'a b c', but two pieces"),
+    ("#version: 0.2\na b\na b c\n", "codes:3: expected two pieces to merge, found 'a b c'"),
 ]
 
 
@@ -205,7 +205,7 @@ def test_vocabulary(prepared, tmp_path):
     assert lines_of(tmp_path / "pieces")[0] == "h@@ o@@ u@@ s@@ e"
     (tmp_path / "vocabulary").write_text("h@@ 9\nou@@\n")
     error = fails("segment", "apply", prepared / "w.words", *options)
-    assert "vocabulary:2: the line is 'ou@@', but a piece and its count" in error
+    assert "vocabulary:2: expected a piece and its count, found 'ou@@'" in error
 
 
 def project(folder, *options):
@@ -221,12 +221,12 @@ def replace_line(path, number, line):
 
 SPOILT = [
     ("w.words", "other", "w.en:1: text and tree do not match: character 1 "),
-    ("w.en", "hou@@", "w.en:1: the last piece 'hou@@' must be joined"),
-    ("w.parents", "0 1", "w.parents:1: the line has parents of 2 words, but that of"),
-    ("w.parents", "0 1+1", "w.parents:1: the line has parents of 2 words, but that of"),
-    ("w.parents", "-", "w.parents:1: there is no tree for 'house'; parse it, or take a flat tree"),
+    ("w.en", "hou@@", "w.en:1: the last piece 'hou@@' ends with '@@'"),
+    ("w.parents", "0 1", "w.parents:1: the line has parents of 2 words, but the same"),
+    ("w.parents", "0 1+1", "w.parents:1: the line has parents of 2 words, but the same"),
+    ("w.parents", "-", "w.parents:1: the sentence 'house' has no tree; parse it, or use a flat"),
     ("w.parents", "1", "w.parents:1: the sentence has no root"),
-    ("w.words", "house\nhouse", "w.words has 31, "),
+    ("w.words", "house\nhouse", "w.words has 31 lines, "),
 ]
 
 
@@ -271,10 +271,10 @@ ENDS = "bin", "idx"
 SPOILT_DATA = [
     ("w.en.trees", "0:9", "w.en.trees:1: the tree has 9 pieces, "),
     ("w.en.trees", "1:1", "w.en.trees:1: the sentence has no root"),
-    ("w.de", "one\ntwo", "w.en has 30, "),
-    ("w.en", "one\ntwo", "w.en has 31, "),
+    ("w.de", "one\ntwo", "w.en has 30 lines, "),
+    ("w.en", "one\ntwo", "w.en has 31 lines, "),
     ("w.en.trees", "0:1\n0:1", "w.en.trees has 31"),
-    ("w.de", "a\rb", "w.de:1: the line has a carriage return inside"),
+    ("w.de", "a\rb", "w.de:1: the line contains a carriage return"),
 ]
 
 
@@ -307,7 +307,7 @@ def test_binarize_needs_trees(copy, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--dataset-impl", "raw"), "--dataset-impl raw: tree files need mmap"),
+        (("--dataset-impl", "raw"), "--dataset-impl raw does not work, because tree"),
         (("--target-lang", ""), "a language is missing"),
         (("--srcdict", "none/dict.txt"), "none/dict.txt: No such file or directory"),
     ],
@@ -344,13 +344,16 @@ def test_binarize_sees_lines_that_fairseq_read_twice(copy, capsys, monkeypatch):
 
     monkeypatch.setattr(FileBinarizer, "multiprocess_dataset", classmethod(twice))
     error = fails_here(capsys, copy, "--trainpref", copy / "w")
-    assert "w.en: fairseq made 60 sentences of 30 lines; use fewer --workers" in error
+    assert (
+        "w.en: fairseq binarised 60 sentences, but the file has 30 lines; use fewer --workers"
+        in error
+    )
 
 
 def test_binarize_does_not_replace_what_it_did_not_make(copy, capsys):
     (copy / "data").mkdir()
     (copy / "data" / "thesis.tex").touch()
     arguments = "--trainpref", copy / "w"
-    assert "exists already; name another" in fails_here(capsys, copy, *arguments)
+    assert "already exists; choose another" in fails_here(capsys, copy, *arguments)
     assert "the folder has no preprocess.log" in fails_here(capsys, copy, *arguments, "--overwrite")
     assert names(copy / "data") == ["thesis.tex"]

@@ -1,4 +1,4 @@
-"""posattn-prepare --treebank: sentences of treebanks that have a translation become data.
+"""posattn prepare --treebank: sentences of treebanks that have a translation become data.
 
 The treebanks are made by hand: tokens of several words, an empty node, words without a space
 between them, and all ways in which a sentence may lack its partner.
@@ -114,8 +114,8 @@ def test_translations_in_comments(treebanks, tmp_path, capsys):
     assert im_haus[2:] == [(0, 1), (3, 1)]
     assert dog == [(2, 1), (0, 1), (2, 1)] and barks == [(2, 1), (0, 1)]
     said = capsys.readouterr().err
-    assert "train.conllu: 3 sentences have a translation; left out were 3 without a text_en" in said
-    assert "(c, d, e), 1 without words (line 40): see " in said
+    assert "train.conllu: 3 sentences have a translation; left out: 3 without a text_en" in said
+    assert "(c, d, e), 1 without words (line 40); see " in said
     [first, *_] = made(out, "train", "treebank.left_out")
     assert first.split("\t") == [f"{treebanks[0][0]}:19", "c", "without a text_en"]
     relations = Dictionary.load(str(out / "dict.de.relations.txt")).symbols
@@ -158,8 +158,8 @@ def test_a_second_treebank_has_the_translations(treebanks, tmp_path, capsys):
     assert made(out, "train", "treebank.en") == ["don't! go on", "the  dog."]
     assert made(out, "train", "clean.en") == ["don't! go on", "the dog."]
     said = capsys.readouterr().err
-    assert f"left out were 4 without a partner in {target[0]} (c, d, e, line " in said
-    assert f"1 of {target[0]} without a partner (z): see " in said
+    assert f"left out: 4 without a partner in {target[0]} (c, d, e, line " in said
+    assert f"1 of {target[0]} without a partner (z); see " in said
     assert len(made(out, "train", "treebank.left_out")) == 6
 
 
@@ -197,11 +197,14 @@ def twice(path: Path) -> None:
         (["--target-treebank", 0, 1, 2, "--target-comment", "x"], "--treebank needs translations"),
         (
             ["--target-comment", "text_fr"],
-            "no sentence has a translation, for there were 6 without",
+            "no sentence has a translation (6 without",
         ),
         (["--target-treebank", 0, 1, 2, "--align-by", "x"], "name another comment with --align-by"),
-        (["--target-comment", "text_en", "--plan"], "--plan: with --treebank, texts and words are"),
-        (["--target-comment", "text_en", "--train", "x"], "--train: with --treebank, texts and"),
+        (
+            ["--target-comment", "text_en", "--plan"],
+            "--plan contradicts --treebank, which provides",
+        ),
+        (["--target-comment", "text_en", "--train", "x"], "--train contradicts --treebank, which"),
         (
             ["--target-comment", "text_en", "--tokenize", "moses"],
             "--tokenize moses: with --treebank",
@@ -224,14 +227,14 @@ def test_two_sentences_of_one_name(treebanks, side, lines, tmp_path):
     with pytest.raises(InputError) as raised:
         more = ["--target-treebank", *target, *WORDS, "--out", tmp_path / "data"]
         prepare(*options(source, *more))
-    expected = f"{treebanks[side][0]}:{lines[0]}: there is another sentence with sent_id = a, in"
-    assert str(raised.value).startswith(f"{expected} line {lines[1]}; give each a name")
+    expected = f"{treebanks[side][0]}:{lines[0]}: the sentence in line {lines[1]} also has sent_id"
+    assert str(raised.value).startswith(f"{expected} = a; make the names unique")
     assert not list(tmp_path.rglob("*.treebank.*"))
 
 
 def test_translations_without_a_treebank(tmp_path):
     raw = ["--source", "de", "--target", "en", "--train", "x", "--target-comment", "text_en"]
-    with pytest.raises(InputError, match="translations without trees; name the treebanks"):
+    with pytest.raises(InputError, match="need trees of the source; name its treebanks"):
         prepare(*raw, "--out", tmp_path / "data")
 
 

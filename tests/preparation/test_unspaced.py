@@ -52,7 +52,7 @@ def test_from_raw_text_to_a_score(tmp_path):
     """Files, dictionaries and fairseq keep the user's word for the language."""
     write_corpus(tmp_path, "zh_CN")
     printed = prepare(tmp_path, "en", "zh_CN")
-    assert f"{tmp_path}/train.zh_CN (Chinese): there are no spaces between words, so" in printed
+    assert f"{tmp_path}/train.zh_CN (Chinese): the text has no spaces between words, so" in printed
     about = chosen(tmp_path)
     assert about["segmenter"] == "sentencepiece"
     assert (about["target"], about["target_code"], "source_code" in about) == ("zh_CN", "zh", False)
@@ -80,7 +80,7 @@ def test_from_raw_text_to_a_score(tmp_path):
 def test_what_was_dropped_and_what_is_unknown(tmp_path):
     write_corpus(tmp_path, "zho")
     printed = prepare(tmp_path, "zho", "en")
-    kept = "train: 117 of 120 pairs were kept; dropped were, by their pieces, "
+    kept = "train: 117 of 120 pairs were kept; dropped by their numbers of pieces: "
     rules = [
         "1 over 60 (--max-length)",
         "1 over a ratio of 3 (--max-ratio)",
@@ -101,19 +101,19 @@ def test_names_that_are_no_languages(tmp_path):
     """The text shows whether it has spaces; a choice of the user's own is followed in silence."""
     write_corpus(tmp_path, "xx")
     printed = prepare(tmp_path, "xx", "en", "--max-length", 250)
-    assert f"{tmp_path}/train.xx: there are no spaces between words, so sentencepiece" in printed
+    assert f"{tmp_path}/train.xx: the text has no spaces between words, so sentencepiece" in printed
     assert chosen(tmp_path)["segmenter"] == "sentencepiece"
     for split in ("train", "valid", "test"):
         write(tmp_path / f"{split}.lf", lines_of(tmp_path / f"{split}.en"))
     printed = prepare(tmp_path, "lf", "en", "--work", tmp_path / "other")
-    assert "train.lf: 'lf' is no known language, so it is treated as text with spaces" in printed
+    assert "train.lf: 'lf' is not a known language, so words are split at spaces" in printed
     assert chosen(tmp_path)["segmenter"] == "subword-nmt"
     own = ("--work", tmp_path / "third", "--segmenter", "subword-nmt")
     assert "spaces" not in prepare(tmp_path, "xx", "en", *own)
     assert chosen(tmp_path)["segmenter"] == "subword-nmt"
     (tmp_path / "data/checksums.json").unlink()  # as an earlier version left them
     printed = prepare(tmp_path, "xx", "en", *own[:2])
-    assert "the data in" in printed and "were split by subword-nmt, and they stay so" in printed
+    assert "data in" in printed and "were segmented by subword-nmt, which is kept" in printed
     assert chosen(tmp_path)["segmenter"] == "subword-nmt"
     assert json.loads((tmp_path / "data/checksums.json").read_text())
 

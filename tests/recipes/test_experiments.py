@@ -111,15 +111,15 @@ def test_a_table_over_seeds(small, tmp_path):
     assert "structural_chain.demo" in (experiment.work / "report.html").read_text()
     assert len(experiment.runs("structural_chain.demo")) == 2
     page = (experiment.work / "reproducibility.md").read_text()
-    assert "posattn-recipe prepare multi30k_en_de --from" in page
+    assert "posattn recipe prepare multi30k_en_de --from" in page
     assert "| 1, threads of each: 1 | fp32 | all |" in page and page.count("(seeds 1, 2)") == 3
     assert f"| fairseq_posattn, training | {__version__}" in page
     kept = len(lines_of(experiment.work / "data.work/train.clean.en"))
     assert f"The models were trained on {kept:,} of the training sentences." in page
     before = experiment.contents()
     again = experiment.start("table", *table).stdout
-    assert again.count("the training has ended before") == 6
-    assert again.count("was done before") == 3 * 4 + 3 * 2 + 4  # heads and examples of one seed
+    assert again.count("already trained (") == 6
+    assert again.count(": already done") == 3 * 4 + 3 * 2 + 4  # heads and examples of one seed
     assert experiment.contents() == before
 
 
@@ -136,7 +136,7 @@ def test_a_table_that_is_killed_goes_on(small, tmp_path):
         assert not (broken.work / "table.md").exists()
         if sign == moments[0]:
             refused = broken.start("evaluate", "sequence", "--cpu", check=False)
-            assert refused.returncode == 1 and "its training has not ended" in refused.stdout
+            assert refused.returncode == 1 and "its training is not complete" in refused.stdout
     broken.start(*table)
     (tmp_path / "whole").mkdir()
     whole = copy_of(small, tmp_path / "whole")
@@ -156,12 +156,12 @@ def test_other_options_are_another_run(small, tmp_path):
     common = ("sequence", "--cpu", "--updates", 2)
     for dropout in (0, 0.5, 0):
         printed = experiment.start("train", *common, "--", *TINY, "--dropout", dropout).stdout
-    assert "the training has ended before" in printed
+    assert "already trained (" in printed
     assert len(experiment.runs("sequence.demo")) == 2
     evaluating = ("evaluate", "sequence", "--cpu", "--last", 1, "--examples", 0)
     refused = experiment.start(*evaluating, check=False)
     assert refused.returncode == 1
-    assert "2 runs of this name, which differ in --dropout was '0', is now '0.5'" in refused.stdout
+    assert "seed1 (--dropout was '0', is now '0.5')" in refused.stdout
     first, second = experiment.runs("sequence.demo")
     for folder in (first, second):
         experiment.start(*evaluating, "--run", folder.name)
@@ -294,21 +294,29 @@ def test_every_step_can_be_shown(recipe, tmp_path):
 @pytest.mark.parametrize(
     ("script", "arguments", "message"),
     [
-        ("train", ("nix", "--cpu"), "there is no model 'nix'; choose one of: "),
+        ("train", ("nix", "--cpu"), "unknown model 'nix'; choose among "),
         (
             "train",
             ("sequence", "--size", "vast", "--cpu"),
-            "there is no size 'vast'; choose one of: base big",
+            "the recipe has no size 'vast'; choose among base big",
         ),
-        ("train", ("sequence", "--cpu"), "there are no data; start recipes/prepare.sh wmt14"),
-        ("train", ("sequence", "--gpus", 8, "--nodes", 2), "--nodes needs --rendezvous HOST:PORT"),
+        ("train", ("sequence", "--cpu"), "no data; run recipes/prepare.sh wmt14"),
+        (
+            "train",
+            ("sequence", "--gpus", 8, "--nodes", 2),
+            "--nodes requires --rendezvous HOST:PORT",
+        ),
         ("train", (), "the following arguments are required: model"),
-        ("evaluate", ("--cpu",), "name a model, such as one of the recipe: sequence directional"),
-        ("evaluate", ("sequence", "--cpu"), "sequence.base.seed1: it was not trained; start"),
+        ("evaluate", ("--cpu",), "name one of the recipe, such as sequence directional"),
+        ("evaluate", ("sequence", "--cpu"), "sequence.base.seed1: it was not trained; run"),
         ("evaluate", ("sequence", "--colour"), "unrecognized arguments: --colour"),
-        ("train", ("sequence", "--cpu", "--seeds", "3-x"), "expected seeds as in 1-3 or 1,2,5"),
-        ("sweep", ("--cpu", "--size", "small"), "there is no size 'small'; choose one of: base"),
-        ("table", ("--cpu", "--baseline", "x"), "there is no model 'x'; choose one of: sequence"),
+        ("train", ("sequence", "--cpu", "--seeds", "3-x"), "expected seeds like 1-3 or 1,2,5"),
+        (
+            "sweep",
+            ("--cpu", "--size", "small"),
+            "the recipe has no size 'small'; choose among base",
+        ),
+        ("table", ("--cpu", "--baseline", "x"), "unknown model 'x'; choose among sequence"),
         ("prepare", ("--from", "/nowhere"), "/nowhere: there is no such folder"),
     ],
 )
@@ -321,7 +329,7 @@ def test_errors(script, arguments, message, tmp_path):
 def test_a_corpus_that_cannot_be_downloaded(tmp_path):
     result = Experiment("nist_zh_en", tmp_path).start("prepare", check=False)
     assert result.returncode == 1
-    assert "name its folder with --from DIR" in result.stdout
+    assert "name its folder with --from FOLDER" in result.stdout
 
 
 def test_a_corpus_of_another_size(corpus, tmp_path):
@@ -346,6 +354,7 @@ def test_a_recipe_that_is_none(tmp_path):
     result = run(ROOT / "recipes/train.sh", tmp_path, "x", "--dry-run", check=False)
     assert result.returncode == 1
     assert (
-        f"{tmp_path}: there is no recipe.toml in such a folder; name one that has" in result.stdout
+        f"{tmp_path}: no folder of this name contains a recipe.toml; name a folder that does"
+        in result.stdout
     )
     assert "multi30k_en_de" in result.stdout

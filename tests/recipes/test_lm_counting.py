@@ -131,7 +131,7 @@ def test_the_loss_is_summed_over_exactly_these_targets(corpus, tmp_path):
     assert (found["inputs_as_published"], found["targets_as_published"]) == (inputs, targets)
     total = sum(losses_of(path, tmp_path / "data", pairs))
     assert found["as_published"] == pytest.approx(math.exp(total / inputs), rel=1e-5)
-    with pytest.raises(InputError, match="says 1; prepare text and data anew"):
+    with pytest.raises(InputError, match=r"counts\.json has 1; prepare text and data again"):
         check_counts(found, {"inputs_as_published": 1}, tmp_path / "data", "valid")
 
 

@@ -169,11 +169,11 @@ def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "gru", "--cpu"], "choose one of: lstm attentive positional"),
-        (["train", "lstm", "--cpu"], "there are no data; start recipes/prepare.sh lm first"),
-        (["prepare", "--from", "."], "expected either ptb.train.txt or wiki.train.tokens"),
+        (["train", "gru", "--cpu"], "choose among lstm attentive positional"),
+        (["train", "lstm", "--cpu"], "no data; run recipes/prepare.sh lm first"),
+        (["prepare", "--from", "."], "does not contain either ptb.train.txt or wiki.train.tokens"),
         (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
-        (["prepare"], "name the folder of the corpus"),
+        (["prepare"], "needs the folder of its corpus; name it"),
         (
             ["train", "lstm", "--dry-run", "--cpu", "--processes", "3"],
             "3 processes cannot share the 20 sentences of a batch equally",
@@ -181,7 +181,7 @@ def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path
         (["train", "lstm", "--dry-run", "--cpu", "--updates", "3"], "counts epochs, not updates"),
         (
             ["train", "lstm", "--dry-run", "--cpu", "--", "--seed", "3"],
-            "--seed: the recipe chooses",
+            "--seed is set by the recipe",
         ),
     ],
 )
@@ -214,7 +214,7 @@ def test_the_recipe_from_text_to_table(tmp_path):
     checkpoint = folder / "checkpoint_last.pt"
     before = checkpoint.stat().st_mtime_ns
     again = experiment.start(*command).stdout
-    assert "test: this was done before" in again
+    assert "test: already done" in again
     assert checkpoint.stat().st_mtime_ns == before
     # a part of the corpus, and the corpus with one more sentence, are other data
     experiment.start("prepare", "--from", tmp_path / "raw", "--", "--words", 50)

@@ -68,15 +68,15 @@ def test_what_the_evaluation_refuses(tmp_path):
 
     log = tmp_path / "generate.log"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[2:]))
-    refused(f"{log}: there are 3 of 4 outputs; delete it")
+    refused(f"{log} has 3 of 4 outputs; delete it")
     log.write_text("H-9\n")
-    refused(f"{log}:1: fairseq-generate writes no such line")
+    refused(f"{log}:1: 'H-9' is no valid line of fairseq-generate")
     log.write_text("".join(f"H-{n}\t-1\tx\n" for n in range(4)))
     kinds = tmp_path / "test.kinds"
     kinds.write_text("longer\n" * 3 + "lon\n")
-    refused(f"{kinds}:4: this recipe has no kind 'lon' for the line")
+    refused(f"{kinds}:4: the kind 'lon' of the source")
     kinds.write_text("longer\n")
-    refused("differ in their number of lines")
+    refused("has 1 lines, but .* has 4|has 4 lines, but .* has 1")
 
 
 @pytest.mark.long
@@ -109,22 +109,22 @@ def test_the_recipe_on_a_tiny_setting(tmp_path):
     assert second != (work / "raw.seed2/test.tgt").read_text()
     shutil.rmtree(work / "runs")
     result = experiment.start("evaluate", "none", "--cpu", "--seed", 2, check=False)
-    assert result.returncode == 1 and "the training has not ended" in result.stdout
+    assert result.returncode == 1 and "the training is not complete" in result.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "nothing"], "there is no model 'nothing'; choose one of: positional content"),
-        (["train", "none", "--size", "base"], "--size base: the models of lookup have one size"),
-        (["train", "none", "--corpora", "x"], "there is no such corpus; choose among: tables"),
-        (["evaluate", "none", "--baseline", "content"], "lookup compares models in"),
-        (["evaluate", "--run", "none.x"], "choose a run of lookup by MODEL"),
+        (["train", "nothing"], "unknown model 'nothing'; choose among positional content"),
+        (["train", "none", "--size", "base"], "the models of lookup have one size"),
+        (["train", "none", "--corpora", "x"], "an unknown corpus x; choose among tables"),
+        (["evaluate", "none", "--baseline", "content"], "give --baseline to recipes/table.sh"),
+        (["evaluate", "--run", "none.x"], "does not apply to lookup; select a run by MODEL"),
         (["evaluate", "none", "--on-valid"], "--with-parsing, --on-valid, --keep and --from-study"),
-        (["table", "--tokens", "9"], "the recipe.toml of lookup says how large a batch"),
-        (["table", "--baseline", "none"], "lookup compares with no --baseline"),
+        (["table", "--tokens", "9"], "--tokens 9 is set in the recipe.toml of lookup"),
+        (["table", "--baseline", "none"], "lookup supports no --baseline"),
         (["sweep"], "the recipe has no [sweep]"),
-        (["prepare"], "lookup makes its data itself"),
+        (["prepare"], "it makes its data itself; run"),
         (["prepare", "--models", "none"], "makes the same data for all models; leave out --models"),
     ],
 )

@@ -112,10 +112,13 @@ def test_files_say_what_was_drawn_and_come_again_from_the_same_seed(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--longest", 2], "--longest 2: the training data have up to 2 tables; name at least 3"),
-        (["--sequences", 0], "--sequences 0: there are 1728 sequences of 3 tables"),
-        (["--sequences", 1729], "--sequences 1729: there are 1728 sequences of 3 tables"),
-        (["--repeat", 0], "--repeat 0: name 1 or more"),
+        (
+            ["--longest", 2],
+            "--longest 2: training examples already have up to 2 tables; use at least 3",
+        ),
+        (["--sequences", 0], "--sequences 0: only 1728 sequences of 3 tables exist"),
+        (["--sequences", 1729], "--sequences 1729: only 1728 sequences of 3 tables exist"),
+        (["--repeat", 0], "--repeat 0 is not positive; use 1 or more"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(tmp_path, options, message):
@@ -129,5 +132,5 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/mine").touch()
     result = run(sys.executable, SCRIPT, tmp_path / "out", check=False)
-    assert result.returncode == 1 and "exists already" in result.stdout
+    assert result.returncode == 1 and "already exists" in result.stdout
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]

@@ -121,7 +121,7 @@ class Checkout:
         assert all(line.startswith("set-up: ") for line in err.splitlines()), err
         assert not self.stamp.exists()
         *progress, line = err.splitlines()
-        others = ("set-up: making", "set-up: uv cannot be had", "set-up: torch")
+        others = ("set-up: creating", "set-up: uv cannot be installed", "set-up: torch")
         assert all(p.endswith("...") or p.startswith(others) for p in progress), err
         return line
 
@@ -150,13 +150,13 @@ def checkout(tmp_path: Path) -> Checkout:
 
 def test_no_python(checkout):
     line = checkout.failure()
-    assert "found no python3, need Python 3.11 to 3.13: install one" in line
+    assert "found no python3, need Python 3.11 to 3.13; install one" in line
 
 
 def test_python_too_old(checkout):
     checkout.command("python3", "echo 3.9")
     line = checkout.failure()
-    assert "found Python 3.9 (python3), need Python 3.11 to 3.13: install one" in line
+    assert "found Python 3.9 (python3), need Python 3.11 to 3.13; install one" in line
     assert not (checkout.folder / ".venv").exists()
 
 
@@ -164,17 +164,17 @@ def test_python_too_old(checkout):
 def test_wrong_python_that_is_asked_for(checkout, version):
     path = checkout.command("other", f"echo {version}")
     line = checkout.failure(PYTHON=str(path))
-    assert f"found Python {version} ({path}), need Python 3.11 to 3.13: set PYTHON" in line
+    assert f"found Python {version} ({path}), need Python 3.11 to 3.13; set PYTHON" in line
 
 
 def test_a_python_that_is_not_there(checkout):
-    assert "PYTHON=python4 is no program" in checkout.failure(PYTHON="python4")
+    assert "PYTHON=python4 is not a program" in checkout.failure(PYTHON="python4")
 
 
 def test_python_without_venv(checkout):
     checkout.command("python3", "[[ $2 == *version_info* ]] && echo 3.12")
     line = checkout.failure()
-    assert "python3 has no venv module: install it" in line
+    assert "python3 has no venv module; install it" in line
     assert "apt install python3.12-venv" in line
 
 
@@ -187,7 +187,7 @@ def test_the_active_python_is_taken(checkout):
     )
     for version, asked in (("3.13", False), ("3.14", True)):
         checkout.command("python3", f"[[ $2 != *version_info* ]] || echo {version}")
-        assert "disk full" in checkout.failure()
+        assert "the disk is full" in checkout.failure()
         assert others.exists() == asked
 
 
@@ -198,12 +198,12 @@ def test_another_python_than_that_of_the_environment(checkout, active):
     if not active:
         variables.pop("VIRTUAL_ENV")
         checkout.environment = checkout.environment.rename(checkout.folder / ".venv")
-        remedy = f"delete {checkout.environment}, which is then made anew, or unset PYTHON"
+        remedy = f"delete {checkout.environment}, so that it is created again, or unset PYTHON"
     there = ".".join(map(str, sys.version_info[:2]))
     other = checkout.command("other", "echo 3.13" if there != "3.13" else "echo 3.12")
     line = checkout.failure(PYTHON=str(other), **variables)
     assert line.startswith(f"set-up: PYTHON={other} is Python 3.1")
-    assert line.endswith(f"but {checkout.environment} has Python {there}: {remedy}")
+    assert line.endswith(f"but {checkout.environment} has Python {there}; {remedy}")
     assert checkout.set_up(PYTHON=sys.executable, **variables)[0] == 0
 
 
@@ -213,7 +213,7 @@ def test_another_python_than_that_of_the_environment(checkout, active):
 @pytest.mark.long
 def test_index_out_of_reach(checkout):
     line = checkout.failure("test", PYTHON=sys.executable, PIP_INDEX_URL=NOTHING_LISTENS)
-    assert "installing the build tools failed, because the package index is out of reach" in line
+    assert "installing the build tools failed, because the package index is unreachable" in line
     assert Path(line.split("see ")[-1]).is_file()
     assert not (checkout.folder / ".venv" / ".fairseq_posattn").exists()
 
@@ -221,8 +221,8 @@ def test_index_out_of_reach(checkout):
 def test_full_disk(checkout):
     checkout.command("df", "echo header; echo disk 100 99 1024000 99% /")
     line = checkout.failure(PYTHON=sys.executable)
-    assert "disk full:" in line
-    assert "has 1000 MiB free, about 3 GiB are needed: free some space" in line
+    assert "the disk is full:" in line
+    assert "has 1000 MiB free, but about 3 GiB are needed; free some space" in line
     assert not (checkout.folder / ".venv").exists()
 
 
@@ -233,7 +233,7 @@ def test_no_compiler(checkout):
     checkout.command("uname", "echo Linux arm64")
     (checkout.tools / "g++").unlink()
     assert (
-        "there is no C++ compiler (g++), which building fairseq needs: install it"
+        "there is no C++ compiler (g++), which building fairseq needs; install it"
         in checkout.failure(**variables)
     )
     assert not checkout.installations()
@@ -242,11 +242,11 @@ def test_no_compiler(checkout):
 @pytest.mark.parametrize(
     "says, line",
     [
-        ("ERROR: [Errno 28] No space left on device", "because the disk is full: free some space"),
-        ("error: error sending request for url (x)", "out of reach: check"),
-        ("WARNING: Retrying (Retry(total=0)) after connection broken by x", "out of reach: check"),
+        ("ERROR: [Errno 28] No space left on device", "because the disk is full; free some space"),
+        ("error: error sending request for url (x)", "unreachable; check"),
+        ("WARNING: Retrying (Retry(total=0)) after connection broken by x", "unreachable; check"),
         ("  x Failed to build `fairseq-fixed`", "a package could not be built; see"),
-        ("error: something else", "what they need failed: error: something else; see"),
+        ("error: something else", "what they need failed (error: something else); see"),
     ],
 )
 def test_an_installation_that_fails(checkout, says, line):
@@ -270,7 +270,7 @@ def test_the_size_is_said_before(checkout, plans, says):
     assert second == "set-up: installing torch, fairseq and what they need ..."
     checkout.stamp.unlink()
     checkout.command("df", "echo header; echo disk 100 99 2500000 99% /")
-    assert "disk full:" in checkout.failure(**variables)
+    assert "the disk is full:" in checkout.failure(**variables)
 
 
 def test_a_long_installation_shows_signs_of_life(checkout):
@@ -294,7 +294,7 @@ def test_that_fairseq_is_compiled_is_said_first(checkout):
 
 def test_temporary_folder_is_missing(checkout):
     line = checkout.failure(**{**checkout.activate(), "TMPDIR": "/nowhere"})
-    assert "cannot write to /nowhere: free some space there or set TMPDIR" in line
+    assert "cannot write to /nowhere; free some space there or set TMPDIR" in line
 
 
 # An active environment
@@ -341,7 +341,7 @@ def test_conda_environment_counts_but_not_its_base(checkout):
 
 def test_active_environment_that_is_gone(checkout):
     line = checkout.failure(VIRTUAL_ENV="/nowhere")
-    assert "the active environment /nowhere has no bin/python: deactivate it" in line
+    assert "the active environment /nowhere has no bin/python; deactivate it" in line
 
 
 def test_active_environment_of_the_wrong_version(checkout):
@@ -452,8 +452,7 @@ def test_an_environment_is_made_from_what_pip_is_told(checkout, wheels):
     environment = checkout.folder / ".venv"
     assert (code, out) == (0, str(environment / "bin/python")), err
     assert err.splitlines()[1:] == [
-        "set-up: torch without CUDA takes 2.1 GB on the disk; "
-        "it is downloaded unless a cache has it",
+        "set-up: torch without CUDA takes 2.1 GB on the disk; it is downloaded unless it is cached",
         "set-up: installing the build tools ...",
         "set-up: installing torch, fairseq and what they need ...",
     ]
@@ -473,7 +472,7 @@ def test_an_environment_that_was_not_finished_is_made_anew(checkout, wheels):
     (environment / ".fairseq_posattn").unlink()
     code, _, err = checkout.set_up(**wheels)
     assert code == 0
-    assert err.startswith(f"set-up: making {environment}")
+    assert err.startswith(f"set-up: creating {environment}")
     assert (half / "RECORD").exists()
     assert not (environment / ".begun").exists()
 

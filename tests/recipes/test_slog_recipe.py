@@ -153,7 +153,7 @@ def test_a_tree_of_each_category(tree_of, case):
     ],
 )
 def test_a_form_of_another_sentence_is_refused(tree_of, form):
-    with pytest.raises(InputError, match="cannot be read beside"):
+    with pytest.raises(InputError, match="does not match the form"):
         tree_of("The cat ate .", form)
 
 
@@ -230,8 +230,8 @@ def test_attachments_of_a_parser_are_counted_by_category(tmp_path):
         ["all", "2", "80.0", "60.0", "50.0"],
     ]
     for file, why in (
-        (treebank("one.conllu", first), "not as many sentences as"),
-        (treebank("other.conllu", second, first), "these are not the words of"),
+        (treebank("one.conllu", first), "differ in their number of sentences"),
+        (treebank("other.conllu", second, first), "the words differ from"),
     ):
         refused = run(*command, file, check=False)
         assert refused.returncode and why in refused.stdout and "Traceback" not in refused.stdout
@@ -455,18 +455,19 @@ def damage(folder, what):
     zipped = folder / "generalization_sets.zip"
     if what == "line":
         (folder / "dev.tsv").write_text(lines() + "The cat ate .\teat (\tx\n")
-        return f"error: {folder}/dev.tsv:{len(CASES) + 1}: this is no sentence, form and category"
+        return f"error: {folder}/dev.tsv:{len(CASES) + 1}: the line does not contain a sentence, form and cat"
     if what == "torn":
         zipped.write_bytes(zipped.read_bytes()[:-40])
         return "the archive is incomplete or damaged"
     if what == "missing":
         zipped.unlink()
-        return f"{folder}: there is no generalization_sets.zip nor generalization_half.zip; put one"
+        return f"{folder} has no generalization_sets.zip or generalization_half.zip; copy one"
     if what == "compression":
         zipped.write_bytes(with_unknown_compression(zipped.read_bytes()))
-        return f"{zipped}: Python cannot unpack it (That compression method is not supported); pack"
+        reason = "That compression method is not supported"
+        return f"{zipped}: Python does not support this compression ({reason}); convert"
     zipped.write_bytes(base64.b64decode(LOCKED))
-    return f"{zipped}: SLOG_PASSWORD has not the password that opens it; export the one that the"
+    return f"{zipped}: SLOG_PASSWORD does not contain the right password; export the one from the"
 
 
 @pytest.mark.parametrize("what", ["line", "torn", "missing", "compression", "password"])

@@ -39,7 +39,7 @@ def toy(tmp_path_factory) -> Experiment:
     experiment = Experiment("ud_tagging", folder / "work")
     treebank = write_treebank(folder / "UD_Toy-XX")
     experiment.start("prepare", "--from", treebank)
-    assert "this was done before" in experiment.start("prepare", "--from", treebank).stdout
+    assert ": already done" in experiment.start("prepare", "--from", treebank).stdout
     return experiment
 
 
@@ -68,7 +68,7 @@ def test_tables_of_two_small_treebanks(tmp_path):
     assert table in printed and "94.40" in table
     accuracies = [result["accuracy"] for result in found]
     assert f"| Toy-A | SAN+PE[add]+Conv2d | {mean(accuracies):.2f} ± " in table
-    assert "p against SAN+PE[add]" in table and "corrected by Holm" in table
+    assert "p against SAN+PE[add]" in table and "with Holm's correction" in table
     assert (experiment.work / "curves.png").stat().st_size > 5000
     # what is done is not done again, and a run of other options is another run
     logs = {path: path.stat().st_mtime_ns for path in experiment.work.glob("runs/*/*.log")}
@@ -76,7 +76,7 @@ def test_tables_of_two_small_treebanks(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in experiment.work.glob("runs/*/*.log")} == logs
     one = ["train", "conv2d", "--cpu", "--corpora", "Toy-B"]
     other = experiment.start(*one, *small, "--dropout", 0).stdout
-    assert "this is another run than conv2d.Toy-B.seed1" in other
+    assert "this run differs from conv2d.Toy-B.seed1" in other
     assert len(experiment.runs("conv2d.Toy-B")) == 3
 
 
@@ -123,11 +123,11 @@ def test_data_of_another_treebank_are_made_anew(toy, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["prepare"], "name the folder of the corpus"),
+        (["prepare"], "needs the folder of its corpus; name it"),
         (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
         (["prepare", "--from", "."], "has 0 files with 'train' in their names, expected one"),
-        (["train", "conv3d", "--cpu"], "choose one of: san pe_con"),
-        (["train", "conv", "--cpu"], "there are no data; start recipes/prepare.sh ud_tagging"),
+        (["train", "conv3d", "--cpu"], "choose among san pe_con"),
+        (["train", "conv", "--cpu"], "no data; run recipes/prepare.sh ud_tagging"),
         (["table", "--updates", "3", "--cpu", "--dry-run"], "counts epochs, not updates"),
     ],
 )

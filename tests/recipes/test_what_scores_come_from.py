@@ -47,7 +47,7 @@ def test_everything_that_a_score_reads_is_part_of_it(evaluated):
     write(folder / "recipe.toml", RECIPE.replace(', "again"', "") + scored)
     assert "heads.test" in evaluated.start(*EVALUATE).stdout
     printed = evaluated.start(*EVALUATE).stdout
-    assert printed.count("was done before") == 5  # average, translate, examples, heads and score
+    assert printed.count(": already done") == 5  # average, translate, examples, heads and score
 
     def comet():
         [path] = work.glob("results/*.json")
@@ -78,10 +78,10 @@ def test_other_references_are_refused_until_there_are_data_of_them(evaluated):
     refused = evaluated.start(*EVALUATE, check=False)
     assert refused.returncode == 1 and evaluated.contents() == before
     assert (
-        f"error: {work}/raw/test.en: {work}/data was made from another text as test.en; start "
-        f"recipes/prepare.sh {folder} again\n"
+        f"error: {work}/raw/test.en (test.en) differs from the text that {work}/data was made "
+        f"from; run recipes/prepare.sh {folder} again\n"
     ) in refused.stdout
     evaluated.start("prepare", "--from", folder / "tidy", "--", *PREPARING)
     printed = evaluated.start(*EVALUATE).stdout
-    assert "translate.test ..." in printed and "translate.again: this was done" in printed
+    assert "translate.test ..." in printed and "translate.again: already done" in printed
     assert evaluated.contents() != before

@@ -3,7 +3,6 @@
 import re
 import shlex
 import sys
-import tomllib
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from importlib import import_module
@@ -11,34 +10,30 @@ from pathlib import Path
 from unittest import mock
 
 from fairseq_posattn.cli import recipe
+from fairseq_posattn.cli.main import FAIRSEQ as FAIRSEQS
+from fairseq_posattn.cli.main import function_of, subcommands
 from support.commands import ROOT, script
 
 # Programs of others, and words of the shell.
 OTHERS = {"pip", "torchrun", "srun", "sbatch", "mkdir", "head", "tee", "export", "python"}
 OTHERS |= {"git", "for", "do", "done", "cd", "pre-commit", "."}
 FAIRSEQ = re.compile(
-    r"(?:(?:fairseq-|fairseq_cli\.|posattn-)(?=(train|generate|interactive|validate|preprocess)$)"
+    r"(?:(?:fairseq-|fairseq_cli\.)(?=(train|generate|interactive|validate|preprocess)$)"
     r"|fairseq-(?=eval-lm|hydra-train))"
 )
 SUBSTITUTED = r"\$\(([^()]*)\)"
-PRINTED = {"posattn-recipe options": "--arch posattn_transformer"}  # the begin of what it prints
+PRINTED = {"posattn recipe options": "--arch posattn_transformer"}  # the begin of what it prints
 DOORS = ("prepare", "train", "evaluate", "table", "sweep", "new")  # one for each step of a recipe
-PREPARATION = ["posattn-prepare", "--source=a", "--target=b", "--train=c", "--out=d"]
-TRAINING = ["posattn-train", "data", "--arch=posattn_transformer"]
+PREPARATION = ["posattn", "prepare", "--source=a", "--target=b", "--train=c", "--out=d"]
+TRAINING = ["posattn", "train", "data", "--arch=posattn_transformer"]
 OWN_PREPARATION = {  # what follows -- in prepare.sh of these recipes
     "lm": ["recipes/lm/prepare.py", "--corpus=ptb", "--data=a", "--out=b"],
-    "ud_tagging": ["posattn-binarize-tagging", "--train=a", "--valid=b", "--destdir=c"],
+    "ud_tagging": ["posattn", "binarize-tagging", "--train=a", "--valid=b", "--destdir=c"],
 }
 
 
 class Parsed(BaseException):
     """Ends a program as soon as its options are read; programs catch every Exception."""
-
-
-def entry_points() -> dict[str, str]:
-    """Return the installed commands and what each of them calls, as MODULE:FUNCTION."""
-    with open(ROOT / "pyproject.toml", "rb") as file:
-        return tomllib.load(file)["project"]["scripts"]
 
 
 def simple_commands(code: str) -> Iterator[list[str]]:
@@ -80,8 +75,10 @@ def expanded(token: str, values: dict[str, str]) -> list[str]:
 def check(words: list[str]) -> None:
     """Raise an AssertionError unless the program of a command takes its options."""
     for k, word in enumerate(words):
-        if word in entry_points() or FAIRSEQ.match(word):
-            return parsed_by_program(word, words[k + 1 :])
+        if word == "posattn" and len(words) > k + 1:
+            return parsed_by_subcommand(*words[k + 1 :])
+        if prefix := FAIRSEQ.match(word):
+            return parsed_by_fairseq(word[prefix.end() :], words[k + 1 :])
         if word.startswith(("recipes/", "tests/", "preprocess/", ".ci/")):
             return parsed_by_file(ROOT / word, words[k + 1 :])
         if word.startswith("tests.") and words[k - 1] == "-m":
@@ -92,15 +89,18 @@ def check(words: list[str]) -> None:
     assert not words or words[0] in OTHERS, f"no program is known that is called {words[0]}"
 
 
-def parsed_by_program(name: str, arguments: list[str]) -> None:
-    """Let an installed command, or fairseq's program, read its arguments."""
-    if name == "fairseq-hydra-train":
-        return
-    if prefix := FAIRSEQ.match(name):
-        program = name[prefix.end() :].replace("-", "_")
-        return parsed(import_module(f"fairseq_cli.{program}").cli_main, arguments)
-    module, _, function = entry_points()[name].partition(":")
-    parsed(getattr(import_module(module), function), arguments)
+def parsed_by_subcommand(name: str, *arguments: str) -> None:
+    if name in FAIRSEQS:
+        return parsed_by_fairseq(name, list(arguments))
+    assert name.startswith("--") or name in subcommands(), f"posattn has no subcommand {name}"
+    if not name.startswith("--"):
+        parsed(function_of(name), list(arguments))
+
+
+def parsed_by_fairseq(name: str, arguments: list[str]) -> None:
+    if name != "hydra-train":
+        program = import_module(f"fairseq_cli.{name.replace('-', '_')}")
+        parsed(program.cli_main, arguments)
 
 
 def parsed(main, arguments: list[str]) -> None:

@@ -76,7 +76,7 @@ def posattn(name: str, *arguments, input: bytes = b"") -> Ended:
     """Run a command of the project as its program does."""
     stdin, out, err = (io.TextIOWrapper(io.BytesIO(b), "utf-8") for b in (input, b"", b""))
     with (
-        mock.patch.multiple(sys, argv=[f"posattn-{name}", *map(str, arguments)], stdin=stdin),
+        mock.patch.multiple(sys, argv=[f"posattn {name}", *map(str, arguments)], stdin=stdin),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as end,

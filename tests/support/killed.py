@@ -19,7 +19,7 @@ from support.commands import PATIENCE
 from support.processes import children, command_line
 
 KILLS, SEED = int(os.environ.get("KILLS", "2")), int(os.environ.get("KILLS_SEED", "1"))
-AT_WORK = ("another run is at work", "another training")  # where what was started lives on
+AT_WORK = ("another run is writing here", "another training")  # where what was started lives on
 
 CHANGES = [(os, name) for name in ("mkdir", "rename", "replace", "fsync", "unlink", "rmdir")]
 CHANGES.append((shutil, "copyfileobj"))

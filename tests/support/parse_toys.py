@@ -57,7 +57,7 @@ class StanzaModels:
 
 
 def train_toy(*arguments, **kwargs) -> subprocess.CompletedProcess:
-    """Run posattn-train-parser, whose size is that of a toy."""
+    """Run posattn train-parser, whose size is that of a toy."""
     return run(sys.executable, ROOT / "tests/support/train_stanza.py", *arguments, **kwargs)
 
 

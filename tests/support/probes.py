@@ -93,6 +93,6 @@ def probe(*arguments) -> Ended:
 
 
 def probe_tasks(*arguments) -> tuple[int, str]:
-    """The exit code of posattn-probe-tasks, and what it said."""
+    """The exit code of posattn probe-tasks, and what it said."""
     code, _, said = posattn("probe_tasks", *arguments)
     return code, said

@@ -146,9 +146,9 @@ def parse_here(text, out, settings, cluster, shard_lines, trees, wait) -> None:
 
 
 def prepare(*options) -> None:
-    """posattn-prepare in this process."""
+    """posattn prepare in this process."""
     with (
-        mock.patch.object(sys, "argv", ["posattn-prepare", *map(str, options)]),
+        mock.patch.object(sys, "argv", ["posattn prepare", *map(str, options)]),
         mock.patch("fairseq_posattn.preparation.prepare.parse", parse_here),
     ):
         prepare_command.main()

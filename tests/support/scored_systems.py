@@ -1,4 +1,4 @@
-"""What posattn-score writes, for tests of the report."""
+"""What posattn score writes, for tests of the report."""
 
 import base64
 
@@ -44,7 +44,7 @@ def example(number, words, parents, relations=None):
 
 
 def heads():
-    """What posattn-heads writes about two layers of three heads."""
+    """What posattn heads writes about two layers of three heads."""
     found = [
         {"layer": a, "head": b, "entropy": a + 0.25 * b, "distance": 1.5 * b, "tree_edges": b / 4}
         for a in range(2)
@@ -67,7 +67,7 @@ def word_group(name, words, f1):
 
 
 def scored(name="structural", test="newstest2014", better=0.0, baseline="sequence"):
-    """What posattn-score writes, with everything in it."""
+    """What posattn score writes, with everything in it."""
     scores = {"BLEU": 27 + better, "chrF2": 57 + better, "TER": 60 - better}
     about = {
         "version": 1,

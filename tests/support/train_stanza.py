@@ -1,4 +1,4 @@
-"""This is posattn-train-parser, whose size `small` takes half a minute here."""
+"""This is posattn train-parser, whose size `small` takes half a minute here."""
 
 from fairseq_posattn.cli.train_parser import main
 from fairseq_posattn.io import command_line

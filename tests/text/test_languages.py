@@ -31,7 +31,7 @@ def test_names_of_a_language(code):
 @pytest.mark.parametrize("name", ["klingon", "src", "xx", "en-de", "zh-en", "de_clean", "", "-"])
 def test_what_is_no_language(name):
     assert find(name) is None and language(name).spaced
-    with pytest.raises(InputError, match=r"no such language is known; the nearest names are .* \("):
+    with pytest.raises(InputError, match=r"is not a known language; the nearest names are .* \("):
         known("--target-lang", name)
 
 

@@ -166,10 +166,10 @@ def test_a_word_that_ends_in_the_separator(tmp_path):
     segmenter = SubwordNmt(Segmentation(str(tmp_path / "merges")))
     assert segmenter.segment("y@@ x@@y") == ["y@@", "@@", "x@@", "@@@", "@@@", "y"]
     for line in ("x@@ y", "y x@@", "@@"):
-        with pytest.raises(InputError, match=f"'{line}': a word ends in @@, which marks pieces"):
+        with pytest.raises(InputError, match=f"'{line}' contains a word that ends in the piece"):
             segmenter.spans(line)
         text, out = write(tmp_path / "text", ["y", line]), tmp_path / "pieces"
-        with pytest.raises(InputError, match=f"^{text}:2: '{line}': a word ends in @@, which"):
+        with pytest.raises(InputError, match=f"^{text}:2: '{line}' contains a word that"):
             apply(segmenter, str(text), str(out))
         assert not out.exists()
 
@@ -285,8 +285,8 @@ def spoil(inputs: ProjectionInputs, name: str) -> None:
             "character 1 (without spaces) is '我' in the text and '你' in the tree",
         ),
         ("pieces", "pieces:2", "segment the text again with this model"),
-        ("text", "pieces:2", "makes of '他们在北京。'"),
-        ("parents", "parents:2", "the line has parents of 3 words, but that of"),
+        ("text", "pieces:2", "differ from the segmentation of '他们在北京。'"),
+        ("parents", "parents:2", "the line has parents of 3 words, but the same"),
     ],
 )
 def test_files_that_do_not_belong_together(files, name, where, message):
@@ -305,7 +305,7 @@ def test_pieces_of_another_model(files, models):
     inputs = files.make(*GOOD, TREES, "unigram")
     other = ProjectionInputs(*inputs.files, str(models / "bpe.model"))
     with pytest.raises(
-        InputError, match=r"pieces:1: the pieces .* are not those that .*bpe\.model"
+        InputError, match=r"pieces:1: the pieces .* differ from the segmentation .*bpe\.model"
     ):
         project(other, files.out)
 
@@ -313,7 +313,7 @@ def test_pieces_of_another_model(files, models):
 def test_a_line_less(files):
     inputs = files.make(*GOOD, TREES, "unigram")
     files.write("text", GOOD[0][:2])
-    with pytest.raises(InputError, match=r"text has 2; make them from the same sentences"):
+    with pytest.raises(InputError, match=r"text has 2; create both from the same sentences"):
         project(inputs, files.out)
 
 
@@ -341,7 +341,7 @@ def test_model_and_text_go_together(files, missing):
     options = {"--text": inputs.text, "--sentencepiece": inputs.sentencepiece}
     del options[missing]
     given = ("--words", inputs.words, "--parents", inputs.parents, "--pieces", inputs.pieces)
-    with pytest.raises(InputError, match="need each other"):
+    with pytest.raises(InputError, match="require each other"):
         script("project")(*given, *next(iter(options.items())))
 
 
@@ -387,15 +387,19 @@ def trained_alone(text: str, kind: str) -> bytes:
 def test_learning_that_cannot_work(files):
     text, model = files.write("training", ["ab"] * 9), str(files.folder / "model")
     for kind, symbols, message in (
-        ("unigram", 5000, "training: there are .* for --symbols 5000; give at most --symbols 7,"),
-        ("bpe", 5, "--symbols 5 does not hold .*; give at least --symbols 6, or a lower --cha"),
-        ("bpe", 1, "sentencepiece cannot learn from this .*; change --symbols"),
+        (
+            "unigram",
+            5000,
+            "training: the text has too few .* for --symbols 5000; give at most --symbols 7,",
+        ),
+        ("bpe", 5, "--symbols 5 is too small for .*; give at least --symbols 6, or a lower --cha"),
+        ("bpe", 1, "sentencepiece cannot learn from the text .*; change --symbols"),
     ):
         with pytest.raises(InputError, match=message) as error:
             learn_sentencepiece([text], model, symbols, kind)
         if found := re.search(r"at (?:most|least) --symbols (\d+)", str(error.value)):
             learn_sentencepiece([text], f"{model}.{kind}", int(found[1]), kind)  # the advice works
-    with pytest.raises(InputError, match="no sentence to learn pieces from; give more text"):
+    with pytest.raises(InputError, match="no sentences to learn pieces from; give more text"):
         learn_sentencepiece([files.write("empty", ["", ""])], model, 50)
     assert not Path(model).exists()
 
@@ -403,5 +407,5 @@ def test_learning_that_cannot_work(files):
 def test_a_vocabulary_is_of_subword_nmt(files, models):
     options = ("--sentencepiece", models / "bpe.model", "--out", files.out)
     text = files.write("text", ["a"])
-    with pytest.raises(InputError, match="--vocabulary belongs to --codes"):
+    with pytest.raises(InputError, match="--vocabulary requires --codes"):
         script("segment")("apply", text, *options, "--vocabulary", text)

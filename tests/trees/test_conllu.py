@@ -102,10 +102,10 @@ BAD = [
         "CoNLL-U has 10 columns separated by tabs, but this line has 1",
     ),
     (sentence(0) + "  \n", 3, "CoNLL-U has 10 columns separated by tabs, but this line has 1"),
-    (sentence(0) + row(1, "w", 0) + row(3, "w", 1), 4, "the line has the ID '3', but word 2"),
-    (row(2, "w", 0), 1, "the line has the ID '2', but word 1 is expected here"),
-    (row("x", "w", 0), 1, "the line has the ID 'x', but word 1 is expected here"),
-    (row(1, "", 0), 1, "word 1 is empty"),
+    (sentence(0) + row(1, "w", 0) + row(3, "w", 1), 4, "expected the ID 2, found '3'"),
+    (row(2, "w", 0), 1, "expected the ID 1, found '2'"),
+    (row("x", "w", 0), 1, "expected the ID 1, found 'x'"),
+    (row(1, "", 0), 1, "word 1 has no form"),
     ("# c\n" + sentence(0, "x"), 3, "the parent (column 7, HEAD) is 'x'; write"),
     (sentence(0, ""), 2, "the parent (column 7, HEAD) is ''; write"),
     (sentence(0, "1.5"), 2, "the parent (column 7, HEAD) is '1.5'; write"),
@@ -114,16 +114,20 @@ BAD = [
         for head in (*("01", "+1", "1_0", " 1", "1 ", "-0", "\u0661", "\uff11"), "1" * 4301)
     ),
     *(
-        (row(number, "w", 0), 1, f"the line has the ID '{number}', but word 1 is expected here")
+        (row(number, "w", 0), 1, f"expected the ID 1, found '{number}'")
         for number in ("01", "\u0661", "1_0", "\u0661-\u0662", "01-2", "1-+2", "\u0661.1", "1.0")
     ),
-    (row("1-" + "9" * 4301, "w", 0), 1, "the line has the ID '1-999"),
+    (row("1-" + "9" * 4301, "w", 0), 1, "expected the ID 1, found '1-999"),
     (sentence(0, 3), 2, "the parent of word 2 is 3, but the sentence has the words 1 to 2"),
     (sentence(-1, 0), 1, "the parent of word 1 is -1"),
     (sentence(0, "_"), 2, "the parent (column 7, HEAD) is missing, but line 1 of"),
     (sentence("_", 0), 1, "the parent (column 7, HEAD) is missing, but line 2 of"),
     (sentence(2, 1), 1, "the sentence has no root"),
-    (sentence(0, 1) + sentence(0, 1, 0), 6, "the sentence has 2 roots (words 1, 3); mend the tree"),
+    (
+        sentence(0, 1) + sentence(0, 1, 0),
+        6,
+        "the sentence has 2 roots (words 1, 3); correct the tree",
+    ),
     (sentence(0, 3, 4, 2), 2, "the parents form a cycle: 2 -> 3 -> 4 -> 2"),
     (b"# ok\n1\t\xff\n", 2, "the line is not UTF-8"),
 ]
@@ -137,7 +141,9 @@ def test_bad_input(conllu_file, text, line, message):
 
 
 def test_keeping_the_first_root_mends_no_cycle(conllu_file):
-    with pytest.raises(TreeError, match=r":2: the parents form a cycle: 2 -> 2; break it"):
+    with pytest.raises(
+        TreeError, match=r":2: the parents form a cycle: 2 -> 2; correct one of them"
+    ):
         list(read_conllu(conllu_file(sentence(0, 2, 0)), several_roots="first"))
 
 
@@ -200,9 +206,9 @@ def test_multiword_tokens(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (IM_HAUS[1:2] + IM_HAUS[:1] + IM_HAUS[2:], "does not stand before its own words"),
-        (IM_HAUS[:1] + IM_HAUS, "does not stand before its own words"),
-        ([IM_HAUS[0].replace("im", "")] + IM_HAUS[1:], "the multiword token 1-2 is empty"),
+        (IM_HAUS[1:2] + IM_HAUS[:1] + IM_HAUS[2:], "does not precede its words"),
+        (IM_HAUS[:1] + IM_HAUS, "does not precede its words"),
+        ([IM_HAUS[0].replace("im", "")] + IM_HAUS[1:], "the multiword token 1-2 has no form"),
         ([IM_HAUS[0].replace("1-2", "1-4")] + IM_HAUS[1:], "ends within the token 'im'"),
     ],
 )

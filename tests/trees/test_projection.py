@@ -72,12 +72,14 @@ def test_changed_words(words, tree, pieces, difference):
 
 
 def test_dangling_separator():
-    with pytest.raises(TreeError, match=r"^here: the last piece 'b@@' must be joined to a next"):
+    with pytest.raises(
+        TreeError, match=r"^here: the last piece 'b@@' ends with '@@', but no piece follows"
+    ):
         project(Parsed(["a", "b"], [0, 1]), ["a", "b@@"], "here")
 
 
 def test_tree_of_another_sentence():
-    with pytest.raises(TreeError, match=r"^here: the sentence has 2 words and its tree 3"):
+    with pytest.raises(TreeError, match=r"^here: the sentence has 2 words, but its tree 3"):
         project(Parsed(["a", "b"], [0, 1, 1]), ["a", "b"], "here")
 
 

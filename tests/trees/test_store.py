@@ -121,7 +121,7 @@ def test_other_trees_of_the_same_size_are_refused(tmp_path):
     content = bytearray(file.read_bytes())
     content[0] ^= 1
     file.write_bytes(content)
-    with pytest.raises(TreeError, match="was made with another file of this name"):
+    with pytest.raises(TreeError, match="was written for another version of this file"):
         TreeFile(prefix)
 
 
@@ -148,11 +148,14 @@ def change(source, source_file):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda s: s[:3], "4 trees for 3 sentences (the shorter is a part of the longer)"),
-        (lambda s: [s[0], *s], "4 trees for 5 sentences (they differ first at sentence 2)"),
-        (lambda s: [s[0], s[1], s[3], s[2]], "first sentence that differs is number 3"),
-        (lambda s: [s[0] + 1, *s[1:]], "first sentence that differs is number 1"),
-        (lambda s: [s[0][1:], *s[1:]], "first sentence that differs is number 1"),
+        (
+            lambda s: s[:3],
+            "4 trees for 3 sentences (the shorter one is a prefix of the longer one)",
+        ),
+        (lambda s: [s[0], *s], "4 trees for 5 sentences (the first difference is in sentence 2)"),
+        (lambda s: [s[0], s[1], s[3], s[2]], "the first difference is in sentence 3"),
+        (lambda s: [s[0] + 1, *s[1:]], "the first difference is in sentence 1"),
+        (lambda s: [s[0][1:], *s[1:]], "the first difference is in sentence 1"),
     ],
 )
 def test_a_foreign_source_is_refused_with_both_names(tmp_path, spoil, message):

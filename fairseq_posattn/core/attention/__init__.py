@@ -1,4 +1,4 @@
-"""The attention core has layers, mechanisms and specifications, and needs torch only."""
+"""Attention layers, mechanisms and specifications; this package requires only torch."""
 
 from fairseq_posattn.core.attention.build import (
     AttentionSpecification,

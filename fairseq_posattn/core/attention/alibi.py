@@ -1,11 +1,12 @@
-"""ALiBi lowers the scores of far keys by a fixed rate for each head (Press et al. 2022).
+"""ALiBi: a penalty on scores, linear in the distance, with a fixed slope per head (Press et al.
+2022).
 
-s_ij - m_h |i - j|, where head h = 1 ... H has the slope m_h = 2^(-8h/H). For a number of heads that
-is no power of two, the slopes of the next lower power come first, and then every other slope of the
-next higher one, as in the authors' program. It is meant with positions `none`.
+s_ij - m_h |i - j|, where head h = 1 ... H has the slope m_h = 2^(-8h/H). If H is not a power of
+two, the heads first get the slopes of the next lower power of two, then every other slope of the
+next higher one, as in the authors' code. Combine it with positions `none`.
 
-The paper has decoders only, in which no key comes after its query. For encoders the authors suggest
-three ways in issue 5 of their program, which `sides` chooses from.
+The paper covers decoders only, in which no key follows its query. For encoders the authors suggest
+three variants in issue 5 of their repository; the option `sides` selects one.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from fairseq_posattn.io.records import one_of
 class AlibiOptions:
     sides: str = option(
         "symmetric",
-        "symmetric: both sides have the slope of the head; one_sided: in an encoder the first half "
-        "of the heads sees keys up to the query and the other half those from it on, each half "
-        "with the slopes of H/2 heads; learnt: each head learns a slope for either side",
+        "symmetric: one slope for both sides of the query; one_sided: in an encoder, the first "
+        "half of the heads attends to keys up to the query, the second half to keys from the query "
+        "on, each half with the slopes of H/2 heads; learnt: each head learns a slope per side",
         one_of("symmetric", "one_sided", "learnt"),
     )
     offset: float = option(
-        0.0, "keys after the query count as this many pieces further away, to tell left from right"
+        0.0, "add this to the distance of keys after the query, to distinguish left from right"
     )
 
 
 class Alibi(ScoreBias, ScoreMask):
-    """The further a key, the lower its score, by a rate that each head has from the start."""
+    """Subtracts from each score the distance of the key, multiplied by the slope of the head."""
 
     name = "alibi"
     paper = "Press et al. 2022, Section 3"
@@ -64,7 +65,7 @@ class Alibi(ScoreBias, ScoreMask):
     @classmethod
     def check(cls, options: AlibiOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
         if options.sides == "one_sided" and shape.heads < 2:
-            raise ValueError("one attention head cannot look both ways: take at least 2")
+            raise ValueError("sides=one_sided needs a head for each side; use at least 2 heads")
 
     @classmethod
     def forbids(cls, options: AlibiOptions) -> bool:
@@ -72,7 +73,7 @@ class Alibi(ScoreBias, ScoreMask):
 
     @torch.no_grad()
     def set_neutral(self) -> None:
-        """Set all slopes to zero, as far as they are learnt."""
+        """Set the learnt slopes to zero."""
         for parameter in self.parameters():
             parameter.fill_(-torch.inf)
 
@@ -98,7 +99,7 @@ class Alibi(ScoreBias, ScoreMask):
         return torch.where(distances > 0, -after * further, before * distances)[None]
 
     def fixed(self, ctx: AttentionContext) -> Tensor:
-        """Return the published slopes of the heads that it acts on, 1 H, in float64."""
+        """Return the published slopes of its heads before and after the query, 2 H, in float64."""
         count = self.shape.heads
         of_all = slopes_of(count)
         if self.options.sides == "one_sided" and not ctx.causal:
@@ -108,7 +109,7 @@ class Alibi(ScoreBias, ScoreMask):
         return torch.tensor([chosen, chosen], dtype=torch.float64)
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return which keys the one-sided heads of an encoder see, 1 H Q K; otherwise all."""
+        """Return the keys allowed for one-sided heads of an encoder, 1 H Q K, otherwise all."""
         return ctx.cached((Alibi, "mask", self.options, self.heads), lambda: self.mask(ctx))
 
     def mask(self, ctx: AttentionContext) -> Tensor:
@@ -121,7 +122,7 @@ class Alibi(ScoreBias, ScoreMask):
 
 
 def slopes_of(heads: int) -> list[float]:
-    """Return the slope of each head of a model."""
-    power = 1 << (heads.bit_length() - 1)  # the next lower power of two, or the number itself
+    """Return the published slopes of a model with this many heads."""
+    power = 1 << (heads.bit_length() - 1)  # the largest power of two <= heads
     first = [2 ** (-8 * h / power) for h in range(1, power + 1)]
     return first + (slopes_of(2 * power)[::2][: heads - power] if heads > power else [])

@@ -1,10 +1,9 @@
-"""Attention within a window is computed in bands, whatever other mechanisms act beside the window.
+"""Banded attention: a window costs linear time and memory, also combined with other mechanisms.
 
-The queries of a block see the keys of the block and `reach` more on either side. So a batch of
-sentences is cut into a larger batch of blocks, with a context of its own, in which each mechanism
-finds the pairs of pieces that lie in the band: time and memory grow with the length, not with its
-square. What a mechanism asks of the context must be pairs (`Mechanism.banded`): the distance of two
-pieces means the same in a block, while the position of a piece would not.
+The sentences are cut into blocks of queries, which form a larger batch with a context of its own.
+The keys of a block are its pieces and `reach` more on either side, so scores are computed only
+within this band. A mechanism takes part if it depends only on pairs of pieces, such as their
+distance, which is the same in a block (`Mechanism.banded`); the position of a piece is not.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.once import once
 from fairseq_posattn.core.source_tree import PADDING, SourceTree, doublings, word_depths
 
-# The least and the greatest number of queries of a block, which are the next power of two from
-# twice the reach on, between these. On the CPU blocks of 8 to 256 queries were measured at 4,096
-# pieces: the best had 16 with windows of 11 keys, 32 with 31, and 64 with 101 and 511. On CUDA
-# nothing was measured, and the number is the tile of torch's kernel.
+# Minimum and maximum number of queries per block; between them it is the smallest power of two
+# above 2·reach. Of 8 to 256 queries, measured on a CPU with 4,096 pieces, the fastest were 16 for
+# windows of 11 keys, 32 for 31, and 64 for 101 and 511. CUDA was not measured; 64 is the tile size
+# of torch's kernel.
 BLOCK = {"cpu": (16, 64), "cuda": (64, 64)}
 
 
 @dataclass
 class Bands:
-    """This cuts what a batch has of each piece into blocks, and joins what comes out.
+    """Cuts the tensors of a batch into blocks, and joins the outputs of the blocks.
 
-    There are G blocks of I queries, each of which sees J = I + 2·reach keys.
+    A sentence has G blocks of I queries, each with J = I + 2·reach keys.
     """
 
     whole: AttentionContext  # of the batch
@@ -41,7 +40,7 @@ class Bands:
 
     @classmethod
     def of(cls, ctx: AttentionContext, reach: int, sentences: int) -> Bands:
-        """Return the bands of a batch, which all layers share."""
+        """Return the bands of a batch, cached for all layers."""
         reach = min(reach, ctx.length - 1)
         least, greatest = BLOCK.get(ctx.device.type, BLOCK["cuda"])
         block = min(max(least, 1 << (2 * reach).bit_length()), greatest)
@@ -49,7 +48,7 @@ class Bands:
 
     @once
     def context(self) -> AttentionContext:
-        """Return the context of the blocks, which has the pairs that lie in the band."""
+        """Return the context of the batch of blocks."""
         ctx = self.whole
         real = ctx.real
         if real is None:
@@ -70,7 +69,7 @@ class Bands:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Return how many keys that do not exist come before and after those of a sentence."""
+        """Return the number of padding keys before and after each sentence."""
         return self.reach, self.reach + -self.length % self.block
 
     @property
@@ -78,20 +77,20 @@ class Bands:
         return self.block + 2 * self.reach
 
     def of_keys(self, x: Tensor, beyond: float) -> Tensor:
-        """Return what each block sees of x, B T, as B·G J, with a constant beyond the ends."""
+        """Return x, B T, at the keys of each block, B·G J, padded with the constant `beyond`."""
         padded = F.pad(x, self.ends, value=beyond)
         return padded.unfold(1, self.keys_of_block, self.block).flatten(0, 1)
 
     def padded_keys(self, x: Tensor) -> Tensor:
-        """Return keys or values x, B H T D, with zeros beyond the ends."""
+        """Return keys or values x, B H T D, zero-padded at both ends."""
         return F.pad(x, (0, 0, *self.ends))
 
     def padded_queries(self, x: Tensor) -> Tensor:
-        """Return queries x, B H T D, in whole blocks: B H G·I D."""
+        """Return queries x, B H T D, zero-padded to whole blocks, B H G·I D."""
         return F.pad(x, (0, 0, 0, -self.length % self.block))
 
     def cropped(self, x: Tensor, first: int = 0) -> Tensor:
-        """Return the rows of the sentences, B H T D, from those of whole blocks."""
+        """Return the rows of the sentences, B H T D, without the padding of the last block."""
         return x[:, :, first : first + self.length]
 
     def blocks(self, x: Tensor) -> Tensor:
@@ -100,48 +99,44 @@ class Bands:
         return rows
 
     def views(self, x: Tensor) -> Tensor:
-        """Return what each block sees of padded keys, ... T' D, as ... G J D, without a copy."""
+        """Return the keys of each block as views of padded keys: ... T' D -> ... G J D."""
         return x.unfold(-2, self.keys_of_block, self.block).transpose(-1, -2)
 
     def add_views(self, x: Tensor, part: Tensor) -> None:
-        """Add to padded keys x, B T' D, what belongs to each block's view of them, B G J D."""
+        """Add the keys of each block, B G J D, to padded keys x, B T' D; reverses `views`."""
         count = part.size(1)
-        apart = min(-(-self.keys_of_block // self.block), count)  # blocks that share no key
+        apart = min(-(-self.keys_of_block // self.block), count)  # so that views do not overlap
         for first in range(apart):
             rows = x[:, first * self.block :].unfold(1, self.keys_of_block, apart * self.block)
             rows.transpose(-1, -2).add_(part[:, first::apart])
 
     def keys(self, x: Tensor) -> Tensor:
-        """Return the keys or values x, B H T D, that each block sees: B·G H J D."""
+        """Return the keys or values of each block, B·G H J D, from x, B H T D."""
         return self.views(self.padded_keys(x)).transpose(1, 2).flatten(0, 1)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Return the queries x, B H T D, of each block: B·G H I D."""
+        """Return the queries of each block, B·G H I D, from x, B H T D."""
         return self.blocks(self.padded_queries(x)).transpose(1, 2).flatten(0, 1)
 
     def join(self, x: Tensor) -> Tensor:
-        """Return the output of the blocks, B·G H I D, as that of the sentences, B H T D."""
+        """Return the output of the sentences, B H T D, from that of the blocks, B·G H I D."""
         blocks: Tensor = x.unflatten(0, (self.sentences, -1))  # B G H I D
         return self.cropped(blocks.transpose(1, 2).flatten(2, 3))
 
 
 class BandedTree(SourceTree):
-    """This tells of the pieces that each block sees what `SourceTree` tells of all; every tensor of
-    pieces is B·G J instead of B T.
+    """A `SourceTree` for blocks: tensors of pieces are B·G J instead of B T.
 
-    No table of all pairs of words is made. The lowest common ancestor of two words is found by
-    pointers that double their step: log2(W) tables of B W, and as many steps for the pairs of all
-    blocks at once.
-
-    The queries of a block are I of its J keys.
+    It needs no table of all pairs of words: it finds the lowest common ancestors of the pairs of
+    all blocks at once by pointer doubling, with log2(W) tables of B W and as many steps.
     """
 
     def __init__(
         self, whole: SourceTree, cut: Callable[[Tensor, float], Tensor], first: int, queries: int
     ):
-        """Cut the pieces of a whole tree, B T, by `cut`, into B·G J.
+        """cut: cuts a tensor of pieces of the whole tree, B T, into B·G J.
 
-        first: the number of a block's first query among its keys. queries: how many it has.
+        first: index of a block's first query among its keys. queries: their number, I.
         """
         self.whole, self.cut = whole, cut
         self.first, self.queries = first, queries
@@ -168,8 +163,8 @@ class BandedTree(SourceTree):
 
     @once
     def common_ancestors(self) -> tuple[Tensor, Tensor]:
-        """Return for each two pieces, B·G I J, the lowest common ancestor of their words and the
-        number of edges between these. Both have no meaning where a piece belongs to no word."""
+        """Return for each query and key, B·G I J, the lowest common ancestor of their words and the
+        number of edges between them; the values for pieces outside of words are undefined."""
         sentences, width = self.parents.shape
         steps = [self.parents]  # the ancestors 1, 2, 4, 8, ... edges above each word
         for _ in range(doublings(width) - 1):

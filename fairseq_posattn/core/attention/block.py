@@ -1,7 +1,7 @@
-"""Block self-attention is Bi-BloSAN (Shen et al. 2018b; row Block of Yang et al. 2019), here with
-multi-head attention in place of their feature-wise one.
+"""Block self-attention: Bi-BloSAN (Shen et al. 2018b; row Block of Yang et al. 2019), with
+multi-head instead of feature-wise attention.
 
-h = self-attention inside blocks of r pieces: the attention of the layer under the block's mask
+h = self-attention inside blocks of r pieces: the layer's attention, masked to the block
 v = sum softmax(W2 ReLU(W1 h + b1) + b2) * h    over the pieces of a block, feature by feature
 o = self-attention over the block vectors
 e = G * o + (1 - G) * v,  G = sigmoid(W3 o + W4 v + b3)
@@ -35,13 +35,13 @@ from fairseq_posattn.io.records import at_least
 class BlockOptions:
     size: int = option(
         0,
-        "a block has this many pieces; 0 takes the cube root of twice the longest sentence",
+        "pieces per block; 0: the cube root of twice the length of the batch's longest sentence",
         at_least(0),
     )
 
 
 class Block(ScoreMask, PostAttention):
-    """Pieces attend inside blocks, the blocks attend to each other, and gates join the two."""
+    """Restricts attention to blocks, adds attention over the blocks, and combines both by gates."""
 
     name = "block"
     paper = "Shen et al. 2018b, Bi-BloSAN; Yang et al. 2019, Table 1"
@@ -70,12 +70,12 @@ class Block(ScoreMask, PostAttention):
         for other in others:
             if getattr(other.mechanism, "local", False):
                 raise ValueError(
-                    f"'{other.mechanism.name}' limits attention to a window, block to a block: "
-                    "put them into different layers ('@')"
+                    f"'{other.mechanism.name}' limits attention to a window and 'block' to a "
+                    "block; put them into different layers with '@'"
                 )
 
     def size(self, ctx: AttentionContext) -> int:
-        """Return how many pieces a block has in this batch."""
+        """Return the number of pieces per block in this batch."""
 
         def by_length() -> int:
             """Return the cube root of twice the longest sentence, rounded up."""
@@ -95,7 +95,7 @@ class Block(ScoreMask, PostAttention):
         ]  # T B 1
         v, real_blocks = self.pool(h, real, self.size(ctx))  # G B C, G B
         of_blocks = AttentionContext(len(v), x.device, real_blocks.T)
-        of_blocks.nothing_allowed = ctx.nothing_allowed  # nobody has to wait to find it out
+        of_blocks.nothing_allowed = ctx.nothing_allowed  # avoids a synchronisation with the device
         o, _ = self.over_blocks(v, of_blocks)
         gate = torch.sigmoid(self.gate(torch.cat([o, v], dim=-1)))
         e = torch.lerp(v, o, gate)
@@ -107,7 +107,7 @@ class Block(ScoreMask, PostAttention):
         return ctx.rows_from_front(fused)
 
     def pool(self, h: Tensor, real: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Return one vector for each block, G B C, and which of the blocks are there, G B."""
+        """Return one vector per block, G B C, and which blocks contain a piece, G B."""
         scores = self.pooling(torch.relu(self.hidden(h)))
         h, scores, real = (in_blocks(part, size) for part in (h, scores, real))
         scores = scores.masked_fill(~real, torch.finfo(h.dtype).min)
@@ -117,7 +117,7 @@ class Block(ScoreMask, PostAttention):
     def fuse(self, x: Tensor, h: Tensor, e: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """Return output and gate, T B C, from input x, attention h and blocks e, G B C.
 
-        The part that e has in it is worked out once for each block, not for each piece.
+        The term with e is computed once per block, not per piece.
         """
         width = x.size(-1)
         of_pieces, of_blocks = self.fusion.weight.split([2 * width, width], dim=-1)
@@ -129,13 +129,13 @@ class Block(ScoreMask, PostAttention):
 
 
 def mean_of_rows(gate: Tensor, real: Tensor) -> Tensor:
-    """Return the mean of a gate, T B C, over the rows that are real, T B 1."""
+    """Return the mean of a gate, T B C, over the pieces that are not padding (real, T B 1)."""
     weights = real.type_as(gate)
     return (gate.detach() * weights).sum() / (weights.sum() * gate.size(-1))
 
 
 def in_blocks(x: Tensor, size: int) -> Tensor:
-    """Return x, T B C, as blocks G r B C, with zeros after the end."""
+    """Return x, T B C, zero-padded and split into blocks, G r B C."""
     x = F.pad(x, (0, 0, 0, 0, 0, -len(x) % size))
     blocks: Tensor = x.unflatten(0, (-1, size))
     return blocks

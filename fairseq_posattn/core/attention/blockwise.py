@@ -1,11 +1,10 @@
-"""A window that acts alone on a CPU takes blocks of queries and keys where they lie, uncopied.
+"""Window attention on a CPU without copies, if no other mechanism acts on the scores.
 
-The queries of a block see the keys of the block and `reach` more on either side (`bands`). In
-memory these are rows that follow each other, so torch's fused kernel is given views that overlap.
-Heads come one after the other, which keeps what a head needs in the processor's cache. Where a
-query sees keys of several heads, each head is one call, and the outputs are joined by their log
-sums of exponentials, which are those of one softmax over all their keys. The backward pass gets
-these sums, too, so nothing is computed twice and no weights are kept.
+The keys of a block (see `bands`) are consecutive rows in memory, so torch's fused kernel gets
+overlapping views. Heads are computed one after the other, so that the data of a head stay in the
+processor's cache. With keys of several heads there is one call per head, and the outputs are merged
+by their log-sum-exps, which is equivalent to one softmax over all keys. The backward pass reuses
+the log-sum-exps, so it recomputes nothing and stores no weights.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from fairseq_posattn.core.attention.mechanism import at_least_float32
 NAME = "_scaled_dot_product_flash_attention_for_cpu"
 KERNEL: Any = getattr(torch.ops.aten, NAME, None)
 BACKWARD: Any = getattr(torch.ops.aten, f"{NAME}_backward", None)
-# torch 2.1 has a kernel that takes no mask.
+# The kernel of torch 2.1 does not accept a mask.
 HAS_KERNEL = BACKWARD is not None and "attn_mask" in str(KERNEL.default._schema)
 
 
 def takes(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> bool:
-    """Tell whether the kernel can take these tensors; it drops nothing."""
+    """Return whether the kernel supports these tensors; it has no dropout."""
     return HAS_KERNEL and not dropout and q.device.type == "cpu" and q.dtype == k.dtype == v.dtype
 
 
@@ -35,8 +34,8 @@ def windowed_attention(
 ) -> Tensor:
     """Return the output, B H T D, of attention within bands.
 
-    q, k, v: B H T D. bias: B or 1, G I J, forbids keys of a block. across: a query sees keys of so
-    many heads, with its own in the middle; heads beyond the edge do not exist.
+    q, k, v: B H T D. bias: B or 1, G I J; very low for forbidden keys of a block. across: number of
+    neighbouring heads whose keys a query attends to, its own in the middle.
     """
     args = (q, k, v, bias, bands, across)
     out: Tensor = Blockwise.apply(*args)  # type: ignore[no-untyped-call]  # torch gives it no types
@@ -44,11 +43,11 @@ def windowed_attention(
 
 
 class Blockwise(torch.autograd.Function):
-    """This function calls torch's kernel for each head, forward and backward."""
+    """Calls torch's kernel for each head, forward and backward."""
 
     @staticmethod
     def forward(
-        ctx: Any,  # torch keeps on it what the backward pass needs
+        ctx: Any,  # torch's context, which stores tensors for the backward pass
         q: Tensor,
         k: Tensor,
         v: Tensor,
@@ -56,7 +55,6 @@ class Blockwise(torch.autograd.Function):
         bands: Bands,
         across: int,
     ) -> Tensor:
-        """Return the output, and keep it with the log sums of exponentials of each row."""
         q, k, v = bands.padded_queries(q), bands.padded_keys(k), bands.padded_keys(v)
         bias = bias.expand(len(q), -1, -1, -1)
         out, sums = torch.empty_like(q), []
@@ -70,7 +68,7 @@ class Blockwise(torch.autograd.Function):
                 )
                 part = KERNEL(*blocks, 0.0, False, attn_mask=bias)
                 found = part if found is None else joined(found, part)
-            assert found is not None  # a head sees its own keys
+            assert found is not None  # `near` contains the head itself
             bands.blocks(out[:, head]).copy_(found[0])
             sums.append(found[1])
         ctx.save_for_backward(q, k, v, bias, out, *sums)
@@ -103,12 +101,12 @@ class Blockwise(torch.autograd.Function):
 
 
 def near(head: int, across: int, heads: int) -> range:
-    """Return the heads whose keys the queries of a head see."""
+    """Return the heads whose keys the queries of a head attend to."""
     return range(max(0, head - across // 2), min(heads, head + across // 2 + 1))
 
 
 def joined(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Return output and log sums of a softmax over the keys of both, each B G I D and B G I."""
+    """Merge two outputs, B G I D, and their log-sum-exps, B G I, into one softmax over all keys."""
     sums = torch.logaddexp(one[1], other[1])
     shares = [torch.exp(part[1] - sums)[..., None] for part in (one, other)]
     out = at_least_float32(one[0]) * shares[0] + at_least_float32(other[0]) * shares[1]

@@ -1,15 +1,16 @@
-"""The brackets of a target say which of its pieces belong together, while it is being written.
+"""Attention within the innermost open brackets of a target, for decoders.
 
-A logical form, a program or a tree in one line has its structure in brackets. With depth d_i, the
-brackets that are open after piece i, the own bracket of query i are the pieces j <= i with
+The structure of a logical form, a program or a linearised tree is marked by brackets. Let the depth
+d_i be the number of brackets that are open after piece i. The bracket of query i consists of the
+pieces j <= i with
 
     d_j = d_i  and  min(d_j ... d_i) >= d_i
 
-so `(` is the first piece of what it opens, and `)` belongs to what goes on behind it. Query i sees
-them and, by the same rule with d_i - 1, those of the bracket around it: nothing in brackets that
-are closed, nothing further out. So what it sees is the same at any depth. c(i,j) counts the seen
-pieces between them, in either bracket by itself; K[c(i,j)] and V[c(i,j)] are those of `relative`.
-Compare the stack of Murty et al. 2023, "Pushdown Layers".
+so `(` is the first piece of the bracket that it opens, and `)` belongs to the enclosing bracket.
+Query i attends to this bracket and, by the same rule with d_i - 1, to the enclosing one, but not to
+closed brackets nor to those further out, so the pattern is the same at any depth. c(i,j) is the
+number of allowed pieces between i and j, counted in each bracket separately; K[c(i,j)] and
+V[c(i,j)] act as in `relative`. Compare the stack of Murty et al. 2023, "Pushdown Layers".
 """
 
 from __future__ import annotations
@@ -29,22 +30,23 @@ OPENING, CLOSING = "(", ")"
 
 
 def depths(opening: Tensor, closing: Tensor) -> Tensor:
-    """Return how many brackets are open after each piece, B K, from which pieces are brackets."""
+    """Return the number of open brackets after each piece, B K.
+
+    opening, closing: B K, which pieces are opening and closing brackets.
+    """
     return (opening.long() - closing.long()).cumsum(dim=1)
 
 
 @dataclass(frozen=True)
 class BracketsOptions:
-    max: int = option(
-        12, "pieces further away in their bracket have the vectors of this distance", at_least(1)
-    )
+    max: int = option(12, "clip distances within a bracket to this number of pieces", at_least(1))
     shared_heads: bool = option(
-        True, "all heads share one pair of tables; with false each head has its own"
+        True, "share one pair of tables among all heads; false: one pair per head"
     )
 
 
 class Brackets(ScoreMask, ByTables):
-    """A piece sees the bracket in which it stands and the one around it, by distance in each."""
+    """Restricts a piece to its innermost bracket and the enclosing one, with relative positions."""
 
     name = "brackets"
     paper = "ours; compare Murty et al. 2023"
@@ -60,8 +62,8 @@ class Brackets(ScoreMask, ByTables):
     def check(cls, options: BracketsOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
         if not shape.brackets:
             raise ValueError(
-                f"it reads the brackets {OPENING} and {CLOSING} of a target while it is written; "
-                "use it with --decoder-attention, where the dictionary of the target has both"
+                f"it reads the brackets {OPENING} and {CLOSING} of the target; use it in "
+                "--decoder-attention, with a target dictionary that contains both"
             )
 
     def make_parameters(self) -> None:
@@ -74,12 +76,12 @@ class Brackets(ScoreMask, ByTables):
         return self.places(ctx)[1]
 
     def places(self, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
-        """Return which keys are seen, and the row of each: B 1 Q K."""
+        """Return which keys are allowed, and the table row of each, B 1 Q K."""
         return ctx.cached((Brackets, self.options.max), lambda: self.find(ctx))
 
     def find(self, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
         depth = ctx.brackets
-        assert depth is not None  # `check` refuses a model that has none
+        assert depth is not None  # `check` refuses models without brackets
         own, width = depth[:, ctx.first : ctx.first + ctx.queries, None], self.options.max + 1
         past = ctx.distances <= 0  # Q K
         inner = seen_at(own, depth, past)
@@ -93,16 +95,16 @@ class Brackets(ScoreMask, ByTables):
 
 
 def seen_at(level: Tensor, depth: Tensor, past: Tensor) -> Tensor:
-    """Tell which keys belong to the last bracket of a depth, B Q K, that each query leaves open.
+    """Return which keys belong to the bracket of depth `level` that is open at each query, B Q K.
 
-    level: the depth, B Q 1; depth: that of the keys, B K.
+    level: depth for each query, B Q 1; depth: of the keys, B K; past: keys up to the query, Q K.
     """
     keys = depth[:, None, :]
     lower = (keys < level) & past
-    after = lower.flip(-1).cumsum(dim=-1).flip(-1) == 0  # no lower depth from the key on
+    after = lower.flip(-1).cumsum(dim=-1).flip(-1) == 0  # the depth is never lower after the key
     return (keys == level) & past & after
 
 
 def between(seen: Tensor, most: int) -> Tensor:
-    """Return how many seen keys come after each key, at most so many: B Q K."""
+    """Return the number of seen keys after each key, at most `most`: B Q K."""
     return (seen.long().flip(-1).cumsum(dim=-1).flip(-1) - 1).clamp(0, most)

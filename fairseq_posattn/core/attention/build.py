@@ -1,4 +1,4 @@
-"""A specification says which mechanisms a model has, and builds them for each of its layers."""
+"""Parse a specification of attention mechanisms, and build the mechanisms of each layer."""
 
 from __future__ import annotations
 
@@ -34,9 +34,14 @@ if TYPE_CHECKING:
 
 
 class AttentionSpecification:
-    """A specification says which mechanisms act in which layer. str() gives its canonical form."""
+    """Which mechanisms act in which layers and heads; str() returns its canonical form.
 
-    cross: ClassVar[bool] = False  # whether it is one of cross-attention
+    spec = AttentionSpecification("window(size=5)@0-2 + relative")
+    spec.check(6, shape)
+    mechanisms = spec.build(0, shape)
+    """
+
+    cross: ClassVar[bool] = False  # whether it specifies cross-attention
 
     def __init__(self, text: str = ""):
         self.uses = [use_of(term, self.cross) for term in parse(text)]
@@ -50,7 +55,7 @@ class AttentionSpecification:
 
     @property
     def learns_from_trees(self) -> bool:
-        """Tell whether some mechanism reads trees in training, and can do without them later."""
+        """Return whether a mechanism needs trees in training only."""
         return any(use.mechanism.learns_from_trees for use in self.uses)
 
     @property
@@ -62,10 +67,10 @@ class AttentionSpecification:
         return {kind for use in self.uses for kind in use.mechanism.needs_labels}
 
     def check(self, layers: int, shape: AttentionShape) -> None:
-        """Refuse what cannot work in a model of this many layers and this shape.
+        """Raise a SpecificationError if a model of this shape cannot use the mechanisms.
 
-        That is a layer or a head that does not exist, a mechanism twice in one layer, and what a
-        mechanism refuses by itself.
+        Reasons: a layer or head that does not exist, a mechanism that occurs twice in a layer, or
+        the mechanism's own `check`.
         """
         for use in self.uses:
             name = use.mechanism.name
@@ -76,29 +81,32 @@ class AttentionSpecification:
             check_layer(layer, self.in_layer(layer), shape)
 
     def check_causal(self) -> None:
-        """Refuse mechanisms that cannot stand in a decoder."""
+        """Raise a SpecificationError if a mechanism cannot be used in a decoder."""
         chosen = [use.mechanism for use in self.uses]
         safe = sorted(safe_in_decoders())
         refuse_in_decoders(chosen, reason_against, "--decoder-attention", safe)
 
     def in_layer(self, layer: int) -> list[Use]:
-        """Return the mechanisms that act in a layer, in the order listed."""
+        """Return the mechanisms of a layer in the order of the specification."""
         return [use for use in self.uses if use.layers is None or layer in use.layers]
 
     def build(
         self, layer: int, shape: AttentionShape, shared: dict[str, nn.Module] | None = None
     ) -> list[Mechanism]:
-        """Return new modules of the mechanisms that act in a layer.
+        """Return new modules for the mechanisms of a layer.
 
-        shared: what all layers have together, by its term; a model that builds several layers gives
-            all of them the same dictionary, to which this adds, and owns what is in it at the end.
-            Without it the layer stands alone, and owns what it needs.
+        shared: modules shared by all layers, by term. A model passes the same dictionary for all of
+            its layers, to which this method adds, and registers the modules itself. If None, the
+            layer owns them.
         """
         return [built(use, shape, shared) for use in self.in_layer(layer)]
 
 
 class CrossSpecification(AttentionSpecification):
-    """A specification of cross-attention, where mechanisms may have other options."""
+    """Specifies cross-attention, in which mechanisms may have other options (`CrossOptions`).
+
+    spec = CrossSpecification("window(size=5, ratio=1.2)@0-2")
+    """
 
     cross = True
 
@@ -109,7 +117,7 @@ class CrossSpecification(AttentionSpecification):
 
 
 def built(use: Use, shape: AttentionShape, shared: dict[str, nn.Module] | None) -> Mechanism:
-    """Return a new module of a mechanism, with what it shares with the other layers of its term."""
+    """Return a new module of a mechanism, connected to the parameters that its layers share."""
     mechanism = use.mechanism(use.options, shape, existing(use.heads, shape))
     known = {} if shared is None else shared
     key = format_term(use.mechanism.name, [], use.layers)
@@ -123,12 +131,12 @@ def built(use: Use, shape: AttentionShape, shared: dict[str, nn.Module] | None) 
 
 
 def use_of(term: Term, cross: bool = False) -> Use:
-    """Return the mechanism that a term names, with its options, layers and heads read."""
+    """Return the mechanism of a term with its parsed options, layers and heads."""
     mechanism = registered(term.name, MECHANISMS, "attention mechanism")
     options = dict(term.options)
     written = options.pop("heads", None)
     if written is not None and not mechanism.accepts_heads:
-        raise SpecificationError(f"'{term.name}' cannot be limited to some heads")
+        raise SpecificationError(f"'{term.name}' cannot be limited to some heads; omit heads=")
     read = make_options(Term(term.name, options), options_of(mechanism, cross))
     heads = mechanism.usual_heads
     if written:
@@ -142,16 +150,16 @@ def options_of(mechanism: type[Mechanism], cross: bool) -> type[DataclassInstanc
 
 
 def existing(heads: tuple[int, ...] | None, shape: AttentionShape) -> tuple[int, ...] | None:
-    """Return those heads that the model has: a mechanism's usual heads may be more."""
+    """Drop heads that the model lacks, which may be among a mechanism's default heads."""
     return heads and tuple(head for head in heads if head < shape.heads)
 
 
 def check_layer(layer: int, uses: list[Use], shape: AttentionShape) -> None:
-    """Refuse a mechanism twice in a layer, and what a mechanism refuses beside the others."""
+    """Refuse duplicate mechanisms in a layer, and what the mechanisms' `check` refuses."""
     names = [use.mechanism.name for use in uses]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise SpecificationError(f"'{twice.pop()}' stands twice in layer {layer}")
+        raise SpecificationError(f"'{twice.pop()}' occurs twice in layer {layer}; remove one")
     for use in uses:
         others = [other for other in uses if other != use]
         try:
@@ -159,11 +167,11 @@ def check_layer(layer: int, uses: list[Use], shape: AttentionShape) -> None:
             if use.mechanism.learns_from_trees:
                 refuse_masks(use, others, shape)
         except ValueError as error:
-            raise SpecificationError(f"{use}, in layer {layer}: {error}") from None
+            raise SpecificationError(f"{use} in layer {layer}: {error}") from None
 
 
 def refuse_masks(use: Use, others: list[Use], shape: AttentionShape) -> None:
-    """Refuse masks on heads that learn from trees: a mask may keep them from what they learn."""
+    """Refuse masks on tree-supervised heads, since a mask may hide the target word."""
     for other in others:
         mask = other.mechanism
         if not issubclass(mask, ScoreMask) or not mask.forbids(other.options):
@@ -171,9 +179,8 @@ def refuse_masks(use: Use, others: list[Use], shape: AttentionShape) -> None:
         both = set(heads_in(use, shape)) & set(heads_in(other, shape))
         if both:
             raise ValueError(
-                f"'{mask.name}' keeps head {min(both)} from words that "
-                f"'{use.mechanism.name}' teaches it to look at; give them other heads with "
-                "heads=..."
+                f"'{mask.name}' hides from head {min(both)} words that '{use.mechanism.name}' "
+                "trains it to attend to; assign different heads with heads=..."
             )
 
 
@@ -183,7 +190,7 @@ def heads_in(use: Use, shape: AttentionShape) -> tuple[int, ...]:
 
 
 def check_range(what: str, numbers: tuple[int, ...] | None, count: int, unit: str) -> None:
-    """Refuse numbers of layers or heads that a model with `count` of them lacks."""
+    """Refuse layer or head numbers of `count` or more."""
     if numbers is not None and max(numbers) >= count:
         has = f"{count} {unit}s, 0 to {count - 1}" if count > 1 else f"one {unit}, 0"
         raise SpecificationError(f"{what}{format_numbers(numbers)}: the model has {has}")
@@ -200,23 +207,24 @@ def build_self_attention(
     dropout: float = 0.0,
     relations: int = 0,
 ) -> MultiheadSelfAttention:
-    """Return the self-attention of one layer of a model, with the mechanisms of a specification.
+    """Return the self-attention of one layer, with the mechanisms of a specification.
 
-    `layer` counts from 0 and matters for mechanisms that act in some layers only (`@0-2`).
-    `relations` is the number of labels of relations, where a mechanism reads them. Raise an
-    InputError, which says what would be right, if the numbers or the specification cannot work.
+        layer = build_self_attention("window(size=5)@0-2 + relative", 512, 8, layer=0, layers=6)
+
+    layer: counts from 0. relations: size of the vocabulary of dependency relations, if a mechanism
+    reads them. Raise an InputError if the specification or a number is invalid.
     """
     if heads < 1:
-        raise InputError(f"heads={heads}: give at least one attention head")
+        raise InputError(f"heads={heads} is too small; use at least one attention head")
     if not 0 <= layer < layers:
-        raise InputError(f"layer={layer}: with layers={layers} there are 0 to {layers - 1}")
+        raise InputError(f"layer={layer} does not exist; layers={layers} has 0 to {layers - 1}")
     read = AttentionSpecification(specification)
     shape = AttentionShape(heads, width // heads, max_positions, relations)
     read.check(layers, shape)
     if read.needs_labels and relations <= UNKNOWN_LABEL:
         raise InputError(
-            f"'{read}' reads the relations of words; say with relations=... how many numbers they "
-            f"have, of which the first {UNKNOWN_LABEL} are not those of words"
+            f"'{read}' reads the relations of words; pass the size of their vocabulary, with the "
+            f"{UNKNOWN_LABEL} special symbols before the first relation, as relations=..."
         )
     rate = nn.Dropout(dropout) if dropout else None
     return MultiheadSelfAttention(width, heads, read.build(layer, shape), rate)

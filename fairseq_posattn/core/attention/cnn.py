@@ -1,7 +1,7 @@
-"""Convolutions stand before the self-attention (QANet, Yu et al. 2018; Cnns in Yang et al. 2019).
+"""Convolutions before the self-attention (QANet, Yu et al. 2018; Cnns in Yang et al. 2019).
 
-x + ReLU(conv(layernorm(x))) is taken twice. The convolution is depth-wise separable, its kernel is
-7 pieces wide, and padding is set to zero before each.
+By default, x + ReLU(conv(layernorm(x))) is applied twice, with depthwise separable convolutions of
+7 pieces. Padding is set to zero before each of them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,20 @@ from fairseq_posattn.io.records import limit
 
 @dataclass(frozen=True)
 class CnnOptions:
-    layers: int = option(2, "this many convolutions follow each other", some_layers())
+    layers: int = option(2, "number of stacked convolutions", some_layers())
     kernel: int = option(
         7,
-        "each convolution sees this many pieces, an odd number",
+        "kernel size in pieces, an odd number",
         limit(
             lambda kernel: 0 < kernel < 1024 and kernel % 2,
             "an odd number below 1024, with its piece in the middle",
         ),
     )
-    separable: bool = option(
-        True, "a linear map follows a depth-wise convolution; with false there is a full one"
-    )
+    separable: bool = option(True, "use depthwise separable convolutions; false: full convolutions")
 
 
 class Cnn(PreAttention):
-    """Convolutions over neighbouring pieces change the input before the attention of the layer."""
+    """Applies convolutions with residual connections to the layer's input, before the attention."""
 
     name = "cnn"
     paper = "Yu et al. 2018, QANet; Yang et al. 2019, Table 1"
@@ -61,7 +59,7 @@ class Cnn(PreAttention):
 
 
 def convolution(width: int, options: CnnOptions) -> nn.Module:
-    """Return one convolution, which keeps the shape B C T of its input."""
+    """Return a convolution that preserves the shape B C T of its input."""
     same = options.kernel // 2
     if not options.separable:
         return nn.Conv1d(width, width, options.kernel, padding=same)

@@ -1,4 +1,4 @@
-"""The context is what a mechanism may look at; all layers share the one of their batch."""
+"""What mechanisms can read about a batch; all layers share its context."""
 
 from __future__ import annotations
 
@@ -14,39 +14,41 @@ from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.errors import InputError
 
 Made = TypeVar("Made")
-is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)  # torch 2.1 has none
+is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)  # missing in torch 2.1
 
 
 @dataclass
 class AttentionContext:
-    """A context says what self-attention may know of a batch: padding, positions, distances, trees.
+    """Padding, positions, distances and trees of a batch, as self-attention reads them.
 
-    The keys are all pieces. The queries are all pieces too, or the last `queries` of them when a
-    decoder works step by step; in a block of `bands` they begin at the column `first`. `real` is
-    None where nothing is padded. Padding may lie on either side, so a mechanism takes its indices
-    from here and never counts columns itself.
+        ctx = AttentionContext.from_padding(padding)  # bool, B T, True = padding
+        out, weights = layer(x, ctx)  # x: T B C
+
+    The keys are all pieces. The queries are all pieces, too, or the last `queries` of them in
+    incremental decoding; in a block of `bands` they start at column `first`. Padding may be on
+    either side, so mechanisms must use these positions and distances instead of counting columns.
     """
 
-    length: int  # of the keys
+    length: int  # number of keys, including padding
     device: torch.device
-    real: Tensor | None = None  # B K, True = a real piece
+    real: Tensor | None = None  # B K, True = not padding; None: no padding
     tree: SourceTree | None = None
     queries: int = None  # type: ignore[assignment]  # None: all of them, see __post_init__
-    causal: bool = False  # no query sees what comes after it
+    causal: bool = False  # whether a query must not attend to later keys
     cache: dict[Hashable, Any] = field(default_factory=dict)
-    first: int = None  # type: ignore[assignment]  # the first query's column; None: see above
-    brackets: Tensor | None = None  # B K, how many are open after each piece of a target
-    looks: list[Tensor] = field(default_factory=list)  # B Q K, of each layer with `tree_walk`
-    memory: dict[str, Tensor] | None = None  # step by step: what a layer has kept of earlier steps
+    first: int = None  # type: ignore[assignment]  # column of the first query; None: see above
+    brackets: Tensor | None = None  # B K, number of open brackets after each piece of a target
+    looks: list[Tensor] = field(default_factory=list)  # B Q K for each layer with `tree_walk`
+    memory: dict[str, Tensor] | None = None  # incremental decoding: what a layer stored before
 
     @classmethod
     def from_padding(
         cls, padding: Tensor, tree: SourceTree | None = None, causal: bool = False
     ) -> AttentionContext:
-        """Return the context of a padded batch. padding: bool, B T, True = padding, as the
-        key_padding_mask of torch; causal: no query sees what comes after it.
+        """Return the context of a padded batch.
 
-        Under torch.compile nothing can be read, so some padding is assumed, and no empty sentence.
+        padding: bool, B T, True = padding, like torch's key_padding_mask. Under torch.compile its
+        values cannot be read, so some padding and no empty sentence are assumed.
         """
         real = ~padding
         if is_compiling():
@@ -54,7 +56,7 @@ class AttentionContext:
             ctx.padded_before, ctx.nothing_allowed = True, False
             return ctx
         lengths = real.sum(dim=1)
-        # The program waits for the device here, once for all that it must know of the batch.
+        # The only synchronisation with the device for a batch.
         facts = torch.stack([lengths.min(), lengths.max(), padding[:, :1].any().long()])
         shortest, longest, before = facts.tolist()
         some = shortest < padding.size(1)
@@ -69,74 +71,74 @@ class AttentionContext:
 
     @property
     def given_tree(self) -> SourceTree:
-        """Return the trees of the batch; refuse a batch without any."""
+        """Return the trees of the batch; raise an InputError if it has none."""
         if self.tree is None:
             raise InputError(
-                "this attention reads dependency trees, and the batch has none; give its "
-                "AttentionContext a tree=SourceTree.from_parents(...)"
+                "this attention reads dependency trees, and the batch has none; pass "
+                "tree=SourceTree.from_parents(...) to its AttentionContext"
             )
         return self.tree
 
     @once
     def allowed(self) -> Tensor | None:
-        """Return which keys are no padding, B 1 1 K; None if none is padded."""
+        """Return which keys are not padding, B 1 1 K; None if there is no padding."""
         return None if self.real is None else self.real[:, None, None, :]
 
     @once
     def past(self) -> Tensor | None:
-        """Return which keys do not come after the query, 1 1 Q K; None if all may be seen."""
+        """Return the causal mask, True = may attend, 1 1 Q K; None if it would allow all keys."""
         return self.distances[None, None] <= 0 if self.causal and self.queries > 1 else None
 
     @once
     def nothing_allowed(self) -> bool:
-        """Tell whether some sentence has no real piece, so that its rows must come out as zeros."""
+        """Return whether a sentence consists of padding only, so that its output must be zero."""
         return self.real is not None and not bool(self.real.any(dim=1).all())
 
     @once
     def distances(self) -> Tensor:
-        """Return the position of each key minus that of each query, Q K; padding shifts both."""
+        """Return the position of each key minus the position of each query, Q K."""
         columns = torch.arange(self.length, device=self.device)
         return columns[None, :] - self.of_queries(columns[None]).T
 
     @once
     def positions(self) -> Tensor:
-        """Return the positions of the pieces, counted from 0, and -1 before the first piece.
+        """Return the positions of the pieces from 0, and -1 for padding before the first piece.
 
-        They are B K, or 1 K if nothing is padded."""
+        The shape is B K, or 1 K without padding."""
         if self.real is None:
             return torch.arange(self.length, device=self.device)[None]
         return self.real.long().cumsum(dim=1) - 1
 
     @once
     def lengths(self) -> Tensor:
-        """Return the number of real pieces of each sentence: B, or 1 if nothing is padded."""
+        """Return the number of pieces of each sentence without padding: B, or 1 for all."""
         if self.real is None:
             return torch.full((1,), self.length, device=self.device)
         return self.real.sum(dim=1)
 
     @once
     def longest(self) -> int:
-        """Return the number of real pieces of the longest sentence."""
+        """Return the number of pieces of the longest sentence without padding."""
         return self.length if self.real is None else int(self.lengths.max())
 
     @property
     def query_positions(self) -> Tensor:
-        """Return the positions of the queries: B Q, or 1 Q if nothing is padded."""
+        """Return the positions of the queries, B Q, or 1 Q without padding."""
         return self.of_queries(self.positions)
 
     @property
     def real_queries(self) -> Tensor | None:
-        """Return which queries are no padding, B Q; None if none is padded."""
+        """Return which queries are not padding, B Q; None if there is no padding."""
         return None if self.real is None else self.of_queries(self.real)
 
     def of_queries(self, x: Tensor) -> Tensor:
-        """Return those columns of x, B K, that are queries: B Q."""
+        """Return the columns of the queries, B Q, from x, B K."""
         return x[:, self.first : self.first + self.queries]
 
     def with_earlier(self, name: str, now: Tensor) -> Tensor:
-        """Return what a layer has made in all steps, B T ..., from that of the queries, B Q ...
+        """Return a tensor for all steps so far, B T ..., given that of the queries, B Q ...
 
-        Step by step it is kept for the next ones under this name.
+        In incremental decoding, `memory` stores the result under this name for the next steps.
         """
         if self.memory is None:
             return now
@@ -146,62 +148,62 @@ class AttentionContext:
 
     @once
     def steps_before(self) -> Tensor:
-        """Return the column of the piece before each query, B Q; -1 where there is none."""
+        """Return the column of the piece before each query, B Q; -1 if there is none."""
         columns = self.first + torch.arange(self.queries, device=self.device) - 1
         return torch.where(self.query_positions > 0, columns, -1)
 
     @property
     def is_square(self) -> bool:
-        """Tell whether the queries are the keys, so that a matrix of pairs is a square."""
+        """Return whether queries and keys are the same pieces, so that scores are square."""
         return self.queries == self.length
 
     def from_diagonal(self, ratio: float = 1.0) -> Tensor:
-        """Return how far each key lies from the diagonal of each query, broadcastable to B H Q K.
+        """Return the offset of each key from the query's diagonal, broadcastable to B H Q K.
 
-        In self-attention the diagonal is the query itself, and `ratio` has no meaning. In
-        cross-attention `CrossContext` says where it is.
+        In self-attention the diagonal is the position of the query, and `ratio` is ignored;
+        `CrossContext` defines it for cross-attention.
         """
         return self.distances[None, None]
 
     @once
     def padded_before(self) -> bool:
-        """Tell whether padding stands before some sentence."""
+        """Return whether any sentence is padded on the left."""
         return self.real is not None and not bool(self.real[:, 0].all())
 
     @once
     def front(self) -> Tensor | None:
-        """Return the column of each position, B K, with padding after the last position.
+        """Return the column of each position, B K, followed by the columns of padding.
 
-        It is None where no padding stands before any sentence, since columns are positions then."""
+        Return None without left padding, where columns and positions are the same."""
         if self.real is None or not self.padded_before:
             return None
         return torch.argsort(~self.real, dim=1, stable=True)
 
     @once
     def back(self) -> Tensor | None:
-        """Return the position of each column, B K, which undoes `front`; None where that is."""
+        """Return the inverse permutation of `front`, B K, or None if that is None."""
         return None if self.front is None else self.front.argsort(dim=1)
 
     def to_front(self, square: Tensor) -> Tensor:
-        """Return a square B H K K whose rows and columns are positions, from one by columns."""
+        """Reorder rows and columns of a matrix, B H K K, from columns of the batch to positions."""
         return square if self.front is None else permuted(square, self.front)
 
     def from_front(self, square: Tensor) -> Tensor:
-        """Return a square B H K K whose rows and columns are columns again."""
+        """Undo `to_front`."""
         return square if self.back is None else permuted(square, self.back)
 
     def rows_to_front(self, x: Tensor) -> Tensor:
-        """Return x, T B C, with the first piece of each sentence in the first row."""
+        """Move the pieces of each sentence in x, T B C, to the first rows, before the padding."""
         return x if self.front is None else permuted_rows(x, self.front)
 
     def rows_from_front(self, x: Tensor) -> Tensor:
-        """Return x, T B C, with the rows back in the columns that they came from."""
+        """Undo `rows_to_front`."""
         return x if self.back is None else permuted_rows(x, self.back)
 
     def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what `make` returned for this key, which is called by the first layer only.
+        """Return the result of `make()`, which is called once per key and batch, for all layers.
 
-        The key must name every option that the result depends on. The result must have no
+        The key must contain every option that the result depends on. The result must not need a
         gradient, because layers run twice under activation checkpointing."""
         if key not in self.cache:
             self.cache[key] = make()
@@ -210,7 +212,7 @@ class AttentionContext:
 
 
 def permuted(square: Tensor, order: Tensor) -> Tensor:
-    """Return a square, B H K K, with its rows and columns in the order that B K lists."""
+    """Reorder rows and columns of a matrix, B H K K, as `order`, B K, lists them."""
     pairs = order[:, :, None] * square.size(-1) + order[:, None, :]  # B K K
     index = pairs.flatten(1)[:, None].expand(-1, square.size(1), -1)
     flat = square.flatten(2).expand(len(order), -1, -1)
@@ -218,7 +220,7 @@ def permuted(square: Tensor, order: Tensor) -> Tensor:
 
 
 def permuted_rows(x: Tensor, order: Tensor) -> Tensor:
-    """Return x, T B C, with the rows of each sentence in the order that B T lists."""
+    """Reorder the rows of each sentence in x, T B C, as `order`, B T, lists them."""
     batch = torch.arange(x.size(1), device=x.device)
     rows = order.T * x.size(1) + batch  # T B
     return x.flatten(0, 1).index_select(0, rows.flatten()).view(x.shape)

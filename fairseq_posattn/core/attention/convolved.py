@@ -1,9 +1,9 @@
-"""Convoluted attention is a convolution over the weights (Dufter et al. 2020, Section 2.5).
+"""Convolutions over the attention weights (Dufter et al. 2020, Section 2.5).
 
-1d: A'_ij' = ReLU(b_j' + sum_{u in -1,0,1} sum_j W_u,j,j' a_i+u,j). The rows are the steps, the t
-columns are the channels, and each head has t filters. 2d: each head has one 3 x 3 filter and one
-bias, with ReLU. Padding is zero, the result is not normalised again, and padded rows and columns
-are 0 before and after.
+1d: A'_ij' = ReLU(b_j' + sum_{u in -1,0,1} sum_j W_u,j,j' a_i+u,j). The convolution runs over the
+rows; the t columns are the channels, and each head has t filters. 2d: each head has one 3 x 3
+filter and one bias, with ReLU. The weights are zero-padded, the result is not renormalised, and
+rows and columns of padding are set to 0 before and after.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from fairseq_posattn.io.records import at_least, one_of
 class ConvolvedOptions:
     init: str = option(
         "glorot",
-        "the filters start so: glorot (uniform, as in the authors' program), glorot_normal, or "
-        "identity, which is plain attention",
+        "initialisation of the filters: glorot (uniform, as in the authors' code), glorot_normal, "
+        "or identity (initially plain attention)",
         one_of("glorot", "glorot_normal", "identity"),
     )
 
@@ -43,13 +43,13 @@ class ConvolvedOptions:
 class Convolved1dOptions(ConvolvedOptions):
     t: int = option(
         0,
-        "inputs have at most this many pieces; 0 takes the longest input of the model",
+        "maximum input length in pieces; 0: that of the model",
         at_least(0),
     )
 
 
 class Convolved(WeightChange):
-    """This base class has what the two convolutions share."""
+    """Base class of the two convolutions."""
 
     paper = "Dufter et al. 2020, Section 2.5"
     accepts_heads = True
@@ -63,24 +63,24 @@ class Convolved(WeightChange):
         for other in others:
             if getattr(other.options, "across", 1) > 1:
                 raise ValueError(
-                    f"beside {other.mechanism.name}(across={other.options.across}) a query has "
-                    "several weights for each key, which this convolution cannot order: leave out "
+                    f"with {other.mechanism.name}(across={other.options.across}) a query has "
+                    "several weights per key, which this convolution does not support; leave out "
                     "one of the two"
                 )
 
     def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
         if ctx.real is None:
             return torch.relu(self.convolve(weights, ctx))
-        weights = weights * ctx.real[:, None, :, None]  # rows of padding are 0, as columns are
+        weights = weights * ctx.real[:, None, :, None]  # columns of padding are 0 already
         return torch.relu(self.convolve(weights, ctx)) * ctx.real[:, None, :, None]
 
     def set_neutral(self) -> None:
-        """Make the filters leave the weights as they are."""
+        """Set the filters to the identity."""
         super().set_neutral()
         self.start_as_plain_attention()
 
     def initialise(self, fan: int) -> None:
-        """Give the filters their first values; `fan` is how many numbers each of them has."""
+        """Initialise the filters; fan: number of weights per filter."""
         if self.options.init == "glorot":
             glorot_uniform_(self.weight, fan, fan)
         elif self.options.init == "glorot_normal":
@@ -89,7 +89,7 @@ class Convolved(WeightChange):
             self.start_as_plain_attention()
 
     def start_as_plain_attention(self) -> None:
-        """Give the filters, which are zeros, the values that leave the weights as they are."""
+        """Turn filters of zeros into the identity."""
         raise NotImplementedError
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
@@ -98,7 +98,7 @@ class Convolved(WeightChange):
 
 
 class Convolved1d(Convolved):
-    """Each new weight is made of all weights in three neighbouring rows, by t filters."""
+    """Convolves the weights over three neighbouring rows, with the columns as channels."""
 
     name = "convolved_1d"
     Options = Convolved1dOptions
@@ -118,7 +118,6 @@ class Convolved1d(Convolved):
 
     @torch.no_grad()
     def start_as_plain_attention(self) -> None:
-        """Let the middle row through and ignore its neighbours."""
         self.weight[:, 1] = torch.eye(self.weight.size(-1))
 
     @classmethod
@@ -129,7 +128,6 @@ class Convolved1d(Convolved):
         check_length(options.t, shape, "has no filter for later positions")
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return for each row the product of three neighbouring rows with the t filters."""
         refuse_longer(ctx, self.weight.size(-1))
         length = min(ctx.length, self.weight.size(-1))
         filters = self.weight[..., :length, :length].flatten(1, 2)  # H 3K K'
@@ -142,7 +140,7 @@ class Convolved1d(Convolved):
 
 
 class Convolved2d(Convolved):
-    """Each new weight is made of the nine around it, by one filter for each head."""
+    """Convolves the weights of each head with one 3 × 3 filter."""
 
     name = "convolved_2d"
     Options = ConvolvedOptions
@@ -155,7 +153,6 @@ class Convolved2d(Convolved):
 
     @torch.no_grad()
     def start_as_plain_attention(self) -> None:
-        """Let the weight in the middle through and ignore the eight around it."""
         self.weight[..., 1, 1] = 1
 
     def diagnostics(self) -> Mapping[str, Tensor]:
@@ -164,5 +161,4 @@ class Convolved2d(Convolved):
         return {"middle of the filter": middle, "sum around it": around, "bias": self.bias}
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the weights of each head, convolved with its 3 x 3 filter."""
         return F.conv2d(weights, self.weight, self.bias, padding=1, groups=weights.size(1))

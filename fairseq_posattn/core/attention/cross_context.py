@@ -1,13 +1,13 @@
-"""Cross-attention has a context of its own, whose queries are pieces of the target.
+"""The context of cross-attention, in which the queries are pieces of the target.
 
-The length of the target is known in training only, so nothing here depends on it: the diagonal of
-target piece i, counted from 0 without padding, is the source piece
+Nothing here depends on the length of the target, because it is known in training only. The diagonal
+of target piece i, counted from 0 without padding, is the source piece
 
     c_i = min(floor(r i + 1/2), I - 1)
 
 where I is the length of the source and r is a fixed ratio. With r = 1 this is the monotonic
-alignment p_t = t of Luong et al. 2015 (Section 3.2, local-m); the minimum is ours, so that what
-comes after as many pieces as the source has sees its end.
+alignment p_t = t of Luong et al. 2015 (Section 3.2, local-m). The minimum is our addition: target
+pieces beyond the length of the source attend to its end.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from fairseq_posattn.io.records import limit
 
 @dataclass
 class CrossContext(AttentionContext):
-    """The keys are all pieces of the source, the queries are the last pieces of the target.
+    """The context of cross-attention: the keys are the source, the queries end the target.
 
-    `real`, `tree`, `positions` and `lengths` are those of the source.
+    `real`, `tree`, `positions` and `lengths` refer to the source.
+
+        ctx = CrossContext.between(source_padding, target_padding)
     """
 
     real_target: Tensor = None  # type: ignore[assignment]  # B T, True = real, see `between`
@@ -44,15 +46,16 @@ class CrossContext(AttentionContext):
         empty: bool | None = None,
         brackets: Tensor | None = None,
     ) -> CrossContext:
-        """Return the context of a batch of pairs.
+        """Return the context of a batch of sentence pairs.
 
-        source_padding: bool, B S; target_padding: bool, B T; True = padding. Step by step the
-        target is what has been written until now, of which the last `queries` are the queries.
-        empty: whether some source has no piece, if that is known, so that nobody has to wait for
-            the device.
-        brackets: how many are open after each piece of the target, B T, if that is known.
+        source_padding: bool, B S; target_padding: bool, B T; True = padding. In incremental
+            decoding, the target is the prefix decoded so far, and its last `queries` pieces are the
+            queries.
+        empty: whether any source consists of padding only; pass it, if known, to avoid a
+            synchronisation with the device.
+        brackets: number of open brackets after each target piece, B T.
         """
-        # On a CPU it costs nothing to ask.
+        # On a CPU, reading the tensor needs no synchronisation.
         padded = source_padding.device.type != "cpu" or bool(source_padding.any())
         real = ~source_padding if padded else None
         length, device = source_padding.size(1), source_padding.device
@@ -66,31 +69,30 @@ class CrossContext(AttentionContext):
 
     @once
     def query_positions(self) -> Tensor:
-        """Return the positions of the queries in the target, B Q; 0 before its first piece."""
+        """Return the positions of the queries in the target, B Q; 0 for padding before it."""
         positions = (self.real_target.long().cumsum(dim=1) - 1).clamp(min=0)
         return positions[:, positions.size(1) - self.queries :]
 
     @property
     def real_queries(self) -> Tensor:
-        """Return which queries are no padding, B Q."""
+        """Return which queries are not padding, B Q."""
         return self.real_target[:, self.real_target.size(1) - self.queries :]
 
     @property
     def is_square(self) -> bool:
-        """Tell that queries and keys are different pieces, even if there are as many of both."""
+        """False, because queries and keys are different pieces."""
         return False
 
     @property
     def distances(self) -> Tensor:
-        """Refuse to count columns, which say nothing about a source and a target together."""
-        raise TypeError("cross-attention has no ctx.distances; take ctx.from_diagonal()")
+        """Not defined between source and target."""
+        raise TypeError("cross-attention has no ctx.distances; use ctx.from_diagonal()")
 
     @once
     def steps_before(self) -> Tensor:
-        """Return for each query the step that it goes back to, B Q; -1 where there is none.
+        """Return the step before the query's innermost open bracket, B Q; -1 if there is none.
 
-        It is that of the piece before the innermost bracket that is open, or, where the target
-        has no brackets, that of the piece before.
+        Without brackets in the target it is the previous step.
         """
         steps = torch.arange(self.real_target.size(1), device=self.device)
         own = steps[-self.queries :, None]
@@ -101,14 +103,14 @@ class CrossContext(AttentionContext):
         return torch.where(before, steps, -1).max(dim=-1).values
 
     def diagonal(self, ratio: float = 1.0) -> Tensor:
-        """Return the source position on which the diagonal of each query lies, B Q."""
+        """Return the source position c_i of each query's diagonal, B Q."""
         along = self.query_positions
         if ratio != 1:
             along = (along.double() * ratio + 0.5).floor().long()
         return torch.minimum(along, self.lengths[:, None] - 1)
 
     def from_diagonal(self, ratio: float = 1.0) -> Tensor:
-        """Return how far each key lies from the diagonal of each query, B 1 Q K."""
+        """Return the offset of each key from the diagonal of each query, B 1 Q K."""
         return self.cached(
             ("from_diagonal", ratio),
             lambda: self.positions[:, None, None, :] - self.diagonal(ratio)[:, None, :, None],
@@ -116,14 +118,14 @@ class CrossContext(AttentionContext):
 
 
 def ratio_option() -> float:
-    """Return the field of a dataclass of options that holds the ratio."""
+    """Return the dataclass field of the option `ratio`."""
     return option(
         1.0,
-        "source pieces for each target piece, with which the diagonal rises",
+        "slope of the diagonal, in source pieces per target piece",
         limit(
             lambda ratio: 0 < ratio < float("inf"),
-            "a number above 0, such as the length of all sources of the corpus divided by that of "
-            "all targets",
+            "a number above 0, for example the total length of all sources of the corpus divided "
+            "by that of all targets",
         ),
     )
 
@@ -134,5 +136,5 @@ class DiagonalOptions:
 
 
 def ratio_of(options: Any) -> float:
-    """Return the ratio that options have; in self-attention they have none, and it is 1."""
+    """Return the option `ratio`, or 1 in self-attention, where it does not exist."""
     return float(getattr(options, "ratio", 1.0))

@@ -1,11 +1,11 @@
 """Dependency-scaled self-attention scales scores by the distance in the tree (Peng et al. 2021).
 
 s_ij is multiplied by the density of N(0, sigma^2) at t_ij, the number of edges between the words of
-i and j: (2 pi sigma^2)^(-1/2) exp(-t_ij^2 / (2 sigma^2)). The authors take all heads of the first
-three layers. The end of sentence counts as one edge further away than any two words of the sentence
-are from each other; the authors' program takes the largest distance of the batch instead, by which
-a sentence would depend on the others. Against errors of the parser, training may treat far words,
-or some distances by chance, as being as far as the end of sentence.
+i and j: (2 pi sigma^2)^(-1/2) exp(-t_ij^2 / (2 sigma^2)). The authors use all heads of the first
+three layers. The distance of the end of sentence is 1 + the largest distance between two words of
+the sentence; the authors' code uses the largest distance in the batch, which makes a sentence
+depend on the others. For robustness to parsing errors, training can assign this distance also to
+distant words (`furthest`) or to random pairs (`drop`).
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from fairseq_posattn.io.records import at_least, limit
 @dataclass(frozen=True)
 class DepsSanOptions:
     sigma: float = option(
-        1.0, "the bell has this width, in edges", limit(lambda sigma: sigma > 0, "more than 0")
+        1.0,
+        "standard deviation of the Gaussian, in edges",
+        limit(lambda sigma: sigma > 0, "a number above 0"),
     )
     furthest: int = option(
         0,
-        "in training, words further away than this count as furthest; 0 takes no limit",
+        "in training, give words beyond this distance the largest distance; 0: no limit",
         at_least(0),
     )
     drop: float = option(
         0.0,
-        "in training, this share of all distances counts as furthest, drawn by chance",
-        limit(lambda share: 0 <= share < 1, "a share from 0 to below 1"),
+        "in training, give this fraction of all pairs, drawn at random, the largest distance",
+        limit(lambda share: 0 <= share < 1, "a number from 0 to below 1"),
     )
 
 
 class DepsSan(ScoreChange):
-    """Scores are multiplied by a bell over the distance of the words in the dependency tree."""
+    """Multiplies scores by a Gaussian of the distance of the words in the dependency tree."""
 
     name = "deps_san"
     paper = "Peng et al. 2021, Deps-SAN"
@@ -59,7 +61,7 @@ class DepsSan(ScoreChange):
         return scores * density[:, None].type_as(scores)
 
     def distances(self, tree: SourceTree) -> Tensor:
-        """Return the number of edges between each two pieces, B Q K, as far as they may be seen."""
+        """Return t_ij, B Q K, with the distances of the end of sentence and of training."""
         found = tree.distances
         most = found.flatten(1).max(dim=1).values[:, None, None] + 1
         end = (found == NO_PARENT) | ~tree.is_word[:, :, None]

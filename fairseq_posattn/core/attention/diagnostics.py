@@ -1,4 +1,4 @@
-"""Collect what the mechanisms of a model have learnt, as named numbers."""
+"""Collect diagnostics of the mechanisms of a model, such as learnt window widths."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fairseq_posattn.core.attention.mechanism import Mechanism
 
 
 class Diagnostic(NamedTuple):
-    """These are the numbers of one name that a mechanism has in one layer.
+    """One named diagnostic of a mechanism in one layer.
 
-    place: the module that the mechanism belongs to, such as encoder.layers.0.self_attn.
-    heads: the attention heads that the values belong to; empty if one value is that of the layer.
+    place: path of the module with the mechanism, such as encoder.layers.0.self_attn.
+    heads: the attention head of each value; empty if there is a single value for the layer.
     """
 
     place: str
@@ -27,7 +27,7 @@ class Diagnostic(NamedTuple):
 
 @torch.no_grad()
 def diagnostics_of(model: nn.Module) -> Iterator[Diagnostic]:
-    """Yield the diagnostics of all mechanisms in a model, in the order of its modules."""
+    """Yield the diagnostics of all mechanisms of a model, in module order."""
     for path, module in model.named_modules():
         if isinstance(module, Mechanism):
             place = path.rpartition(".mechanisms.")[0] or path
@@ -38,7 +38,7 @@ def diagnostics_of(model: nn.Module) -> Iterator[Diagnostic]:
 
 
 def watch(model: nn.Module, watching: bool = True) -> None:
-    """Let all mechanisms keep what they predict from a batch, for their diagnostics, or not."""
+    """Enable or disable the recording of predicted values in all mechanisms, for diagnostics."""
     for module in model.modules():
         if isinstance(module, Mechanism):
             module.watching = watching

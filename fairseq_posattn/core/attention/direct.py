@@ -1,11 +1,11 @@
-"""Direct position interactions are learnt scores of positions, for each head, in the first layer
+"""Direct position interactions: learnt score biases per head, by default in the first layer
 (Dufter et al. 2020, "Increasing Learning Efficiency of Self-Attention Networks", Section 2.3).
 
 absolute (P): s_ij + P_ij, where P is t x t.    relative (R): s_ij + R[i - j + t], R has 2t numbers.
 
-t is the maximal length, in translation the longest input that the model takes. The authors' program
-starts from Keras' Glorot normal distribution (`glorot`; Glorot and Bengio 2010); to start from
-zeros, which is plain attention, is ours.
+t is the maximum input length of the model. The authors' code initialises both with Keras' Glorot
+normal distribution (`glorot`; Glorot and Bengio 2010). The initialisation with zeros, which is
+equivalent to plain attention, is our addition.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from fairseq_posattn.io.records import at_least, one_of
 class DirectOptions:
     t: int = option(
         0,
-        "inputs have at most this many pieces; 0 takes the longest input of the model",
+        "maximum input length in pieces; 0: that of the model",
         at_least(0),
     )
     init: str = option(
         "zeros",
-        "the scores start so: zeros, which is plain attention, or glorot, as published",
+        "initialisation: zeros (initially plain attention), or glorot, as published",
         one_of("zeros", "glorot"),
     )
 
@@ -48,13 +48,13 @@ class DirectOptions:
 class DirectRelativeOptions(DirectOptions):
     symmetric: bool = option(
         False,
-        "true takes R for the spectrum of a circulant matrix, as the authors' program does, "
-        "so that left and right cannot be told apart",
+        "true: R is the spectrum of a circulant matrix, as in the authors' code, which makes the "
+        "scores symmetric in left and right",
     )
 
 
 class Direct(ScoreBias):
-    """This base class has what the two tables of learnt scores share."""
+    """Base class of the two tables of learnt biases."""
 
     paper = "Dufter et al. 2020, Section 2.3"
     accepts_heads = True
@@ -74,16 +74,16 @@ class Direct(ScoreBias):
         return {"deviation of the scores": scores.std(-1, unbiased=False)}
 
     def size(self) -> tuple[int, ...]:
-        """Return the sizes of one head's table."""
+        """Return the shape of one head's table."""
         raise NotImplementedError
 
     def fan(self) -> float:
-        """Return what Keras takes for the number of inputs, and of outputs, of one head's table."""
+        """Return fan-in and fan-out of one head's table, which Keras computes from its shape."""
         raise NotImplementedError
 
 
 class DirectAbsolute(Direct):
-    """A learnt score for each pair of positions is added to the scores."""
+    """Adds a learnt bias for each pair of positions to the scores."""
 
     name = "direct_absolute"
     Options = DirectOptions
@@ -97,11 +97,10 @@ class DirectAbsolute(Direct):
         return self.t, self.t
 
     def fan(self) -> float:
-        """Return the number of rows, as Keras does for a matrix."""
         return self.t
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the scores, 1 H Q K, or B H Q K where padding stands before some sentence."""
+        """Return the bias, 1 H Q K, or with left padding B H Q K."""
         refuse_longer(ctx, self.t)
         scores = self.scores[None, :, : ctx.length, : ctx.length]
         if ctx.length > self.t:  # by padding
@@ -111,7 +110,7 @@ class DirectAbsolute(Direct):
 
 
 class DirectRelative(Direct):
-    """A learnt score for each distance is added; longer distances take that of the longest."""
+    """Adds a learnt bias for each distance, clipped to t, to the scores."""
 
     name = "direct_relative"
     banded = True
@@ -124,20 +123,19 @@ class DirectRelative(Direct):
         return (2 * self.t,)
 
     def fan(self) -> float:
-        """Return the square root of the vector's length, as Keras takes it for each fan."""
         return math.sqrt(2 * self.t)
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the score of each distance, 1 H Q K."""
+        """Return the bias, 1 H Q K."""
         return self.by_distance()[:, self.rows(ctx)][None]
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the place in the table, Q K: i - j + t, or -|i - j| + t if symmetric, clipped."""
+        """Return the index in the table, Q K: i - j + t, or -|i - j| + t if symmetric, clipped."""
         distances = ctx.distances.abs() if self.options.symmetric else ctx.distances
         return (self.t - distances).clamp(0, 2 * self.t - 1)
 
     def by_distance(self) -> Tensor:
-        """Return the table, H 2t, which has the score of the distance n - t at n."""
+        """Return the table of biases, H 2t, with the bias of distance n - t at index n."""
         if not self.options.symmetric:
             return self.scores
         # circulant matrix of a real spectrum: c[n] = 1/2t sum_m R[m] cos(2 pi m n / 2t)
@@ -145,45 +143,45 @@ class DirectRelative(Direct):
         return circulant.type_as(self.scores).roll(self.t, dims=-1)  # c[|n - t|]: c is even
 
 
-LONGEST = 4096  # pieces that t may allow for where the model takes fewer
+LONGEST = 4096  # t may be up to this, even if the model's maximum length is smaller
 
 
 def check_length(t: int, shape: AttentionShape, what_is_missing: str) -> None:
-    """Refuse a maximal length t that is shorter, or far longer, than inputs of the model may be."""
+    """Refuse a t that is smaller, or much larger, than the maximum input length of the model."""
     longest = max(shape.max_positions, LONGEST)
     if t > longest:
         raise InputError(
-            f"t={t}: t × t parameters of each head are too many, and the model's inputs have at "
-            f"most {shape.max_positions} pieces; give a t up to {longest:,}"
+            f"t={t} is too large, since the model's inputs have at most {shape.max_positions} "
+            f"pieces and each head would have t × t parameters; use a t up to {longest:,}"
         )
     if t and t < shape.max_positions:
         raise InputError(
-            f"t={t} {what_is_missing} but inputs may have {shape.max_positions} pieces: give "
-            f"t={shape.max_positions}, or train for shorter inputs with --max-source-positions {t} "
-            "(in a decoder: target)"
+            f"t={t} {what_is_missing}, but inputs may have {shape.max_positions} pieces; use "
+            f"t={shape.max_positions}, or limit the inputs with --max-source-positions {t} "
+            f"(in a decoder --max-target-positions {t})"
         )
 
 
 def refuse_longer(ctx: AttentionContext, t: int) -> None:
-    """Refuse a batch with a sentence of more than t pieces; padding may go beyond."""
+    """Refuse a batch with a sentence of more than t pieces, not counting padding."""
     if ctx.length > t and int(ctx.lengths.max()) > t:
         raise InputError(f"a sentence of {int(ctx.lengths.max())} pieces is longer than t={t}")
 
 
-# A normal distribution keeps this share of its deviation when it is cut off at two deviations.
+# Standard deviation of a standard normal distribution truncated at ±2.
 KEPT_OF_DEVIATION = 0.87962566103423978
 
 
 def glorot_normal_(tensor: Tensor, fan_in: float, fan_out: float) -> None:
-    """Fill a tensor from a normal distribution that is cut off at two standard deviations.
+    """Fill a tensor from a normal distribution truncated at two standard deviations, like Keras.
 
-    What remains has the standard deviation sqrt(2 / (fan_in + fan_out)).
+    The truncated distribution has the standard deviation sqrt(2 / (fan_in + fan_out)).
     """
     uncut = math.sqrt(2 / (fan_in + fan_out)) / KEPT_OF_DEVIATION
     nn.init.trunc_normal_(tensor, std=uncut, a=-2 * uncut, b=2 * uncut)
 
 
 def glorot_uniform_(tensor: Tensor, fan_in: float, fan_out: float) -> None:
-    """Fill a tensor uniformly, with the standard deviation sqrt(2 / (fan_in + fan_out))."""
+    """Fill a tensor from a uniform distribution with deviation sqrt(2 / (fan_in + fan_out))."""
     bound = math.sqrt(6 / (fan_in + fan_out))
     nn.init.uniform_(tensor, -bound, bound)

@@ -1,8 +1,8 @@
-"""Directional masks are those of DiSAN (Shen et al. 2018a; row Bi_Direct of Yang et al. 2019).
+"""Directional masks of DiSAN (Shen et al. 2018a; row Bi_Direct of Yang et al. 2019).
 
-Half of the heads see j <= i, the other half j >= i. That a piece sees itself is ours: DiSAN leaves
-j = i out, as `strict` does. The first piece, or the last, then sees nothing, and its row is zero.
-There are no parameters.
+The first half of the heads attends to j <= i, the other half to j >= i. DiSAN excludes j = i, as
+`strict=true` does; then the first or last piece attends to nothing, and its row is zero. There are
+no parameters.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fairseq_posattn.core.option_values import option
 
 @dataclass(frozen=True)
 class DirectionalOptions:
-    strict: bool = option(False, "with true a piece does not see itself, as published by DiSAN")
+    strict: bool = option(False, "true: a piece does not attend to itself, as in DiSAN")
 
 
 class Directional(ScoreMask):
-    """The first half of the heads sees what came before, the other half what comes after."""
+    """Restricts half of the heads to earlier pieces, and the other half to later ones."""
 
     name = "directional"
     paper = "Shen et al. 2018a, DiSAN; Yang et al. 2019, Table 1"
@@ -39,7 +39,7 @@ class Directional(ScoreMask):
         cls, options: DirectionalOptions, shape: AttentionShape, others: Sequence[Use]
     ) -> None:
         if shape.heads < 2:
-            raise ValueError("one attention head cannot look both ways: take at least 2")
+            raise ValueError("it needs a head for each direction; use at least 2 heads")
 
     @property
     def keeps_self(self) -> bool:  # type: ignore[override]  # read-only: nobody assigns it
@@ -49,7 +49,7 @@ class Directional(ScoreMask):
         return ctx.cached((Directional, self.options, self.heads), lambda: self.mask(ctx))
 
     def mask(self, ctx: AttentionContext) -> Tensor:
-        """Return which keys each head sees, 1 H Q K."""
+        """Return which keys each head may attend to, 1 H Q K."""
         before, after = ctx.distances < 0, ctx.distances > 0
         if not self.options.strict:
             before, after = ~after, ~before

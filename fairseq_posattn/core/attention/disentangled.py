@@ -1,15 +1,15 @@
-"""Disentangled attention lets content and relative positions attend to each other (He et al. 2021,
-DeBERTa, Eq. 2 to 4).
+"""Disentangled attention: scores between contents and relative positions (DeBERTa, He et al. 2021,
+Eq. 2 to 4).
 
     s_ij = (q_i·k_j + q_i·K[delta(i,j)] + k_j·Q[delta(j,i)]) / sqrt(3d)
 
 delta(i,j) = i - j + k, clipped to 0 ... 2k - 1. All layers share the vectors P of the relative
-positions, from which each layer makes its own K = P W_k and Q = P W_q. Either term can be left out,
-and the 3 below the root is the number of terms. No tensor of I x I x d is made: the products of a
-query with the rows of K are gathered by delta, and those of a key with the rows of Q. Only rows of
-distances that the sentences of a batch have are multiplied.
+positions, from which each layer computes K = P W_k and Q = P W_q. Either term can be disabled; the
+3 under the root is the number of terms. No tensor of I x I x d is needed: the products of a query
+with the rows of K are gathered by delta, and those of a key with the rows of Q. Only the rows of
+distances that occur in the batch are computed.
 
-The authors' program, and so their checkpoints, take Q[delta(i,j)] in the last term: p2c=program.
+The authors' code, and hence their checkpoints, use Q[delta(i,j)] in the last term: p2c=program.
 """
 
 from __future__ import annotations
@@ -29,21 +29,19 @@ from fairseq_posattn.io.records import at_least, one_of
 
 @dataclass(frozen=True)
 class DisentangledOptions:
-    max: int = option(
-        512, "the distance k: from it on, distances are treated as this one", at_least(1)
-    )
-    content_to_position: bool = option(True, "queries attend to the positions of keys")
-    position_to_content: bool = option(True, "the positions of queries attend to keys")
+    max: int = option(512, "clip distances to this number of pieces (k)", at_least(1))
+    content_to_position: bool = option(True, "include the term of queries with key positions")
+    position_to_content: bool = option(True, "include the term of query positions with keys")
     p2c: str = option(
         "published",
-        "published: position to content takes Q[delta(j,i)]; program: Q[delta(i,j)], as the "
-        "authors' program does",
+        "the position-to-content term uses Q[delta(j,i)] (published), or Q[delta(i,j)] as in the "
+        "authors' code (program)",
         one_of("published", "program"),
     )
 
     def __post_init__(self) -> None:
         if not (self.content_to_position or self.position_to_content):
-            raise ValueError("no term with positions is left; choose at least one of the two")
+            raise ValueError("both terms with positions are disabled; enable at least one")
 
     @property
     def terms(self) -> int:
@@ -51,7 +49,7 @@ class DisentangledOptions:
 
 
 class Positions(nn.Module):
-    """This module holds a vector for each relative position."""
+    """Learnt vectors of the relative positions."""
 
     def __init__(self, rows: int, width: int):
         super().__init__()
@@ -60,7 +58,7 @@ class Positions(nn.Module):
 
 
 class Disentangled(KeyBias, QKVTransform):
-    """Queries attend to the relative positions of keys, and keys to those of queries."""
+    """Adds scores of queries with relative key positions, and of relative positions with keys."""
 
     name = "disentangled"
     paper = "He et al. 2021, Eq. 2 to 4"
@@ -101,7 +99,7 @@ class Disentangled(KeyBias, QKVTransform):
         return q * self.options.terms**-0.5, k, v
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return both terms, B H Q K; q is divided by the root of the number of terms already."""
+        """Return both terms, B H Q K; `transform` has divided q by sqrt(number of terms)."""
         rows = ctx.cached((Disentangled, self.options.max), lambda: self.rows(ctx))
         found = q.new_zeros(())
         if self.options.content_to_position:
@@ -114,7 +112,7 @@ class Disentangled(KeyBias, QKVTransform):
         return found
 
     def gathered(self, x: Tensor, matrix: Tensor, rows: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the products of x, B H N D, with the rows of a table, by their numbers N M."""
+        """Return the products of x, B H N D, with the rows of P·matrix at the indices N M."""
         vectors = self.shared.vectors[self.needed(ctx)]  # R C
         table = vectors.type_as(x) @ matrix.type_as(x)  # H R D
         products = (x * x.size(-1) ** -0.5) @ table.transpose(-1, -2)  # B H N R
@@ -122,21 +120,21 @@ class Disentangled(KeyBias, QKVTransform):
         return found
 
     def needed(self, ctx: AttentionContext) -> slice:
-        """Return which rows the distances between the pieces of a batch have."""
+        """Return the rows of P for the distances that occur in a batch."""
         middle, length = self.options.max, ctx.length
         return slice(max(0, middle - length + 1), min(2 * middle, middle + length))
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the place of delta(i,j) among the rows needed, for each query and key, Q K."""
+        """Return the index of delta(i,j) among the rows `needed`, Q K."""
         return self.among_needed(self.options.max - ctx.distances, ctx)
 
     def mirrored(self, ctx: AttentionContext) -> Tensor:
-        """Return the place of delta(j,i) among the rows needed, for each key and query, K Q; or
-        that of delta(i,j), as the program has it."""
+        """Return the index of delta(j,i), or with p2c=program delta(i,j), among the rows `needed`,
+        for each key and query, K Q."""
         sign = 1 if self.options.p2c == "published" else -1
         return self.among_needed(self.options.max + sign * ctx.distances.T, ctx)
 
     def among_needed(self, delta: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the place of rows among those needed, after clipping."""
+        """Clip delta, and return the index among the rows `needed`."""
         first: int = self.needed(ctx).start
         return delta.clamp(0, 2 * self.options.max - 1) - first

@@ -1,7 +1,7 @@
-"""A Gaussian bias lowers the scores of far keys (Sperber et al. 2018; row Neighbor of Yang et
-al. 2019).
+"""A Gaussian bias that lowers the scores of distant keys (Sperber et al. 2018; row Neighbor of Yang
+et al. 2019).
 
-s_ij - (i - j)^2 / (2 sigma_h^2); sigma_h is learnt for each head and starts with sigma^2 = 100.
+s_ij - (i - j)^2 / (2 sigma_h^2); sigma_h is learnt per head, with the initial value sigma^2 = 100.
 In cross-attention i is the diagonal c_i.
 """
 
@@ -19,7 +19,7 @@ from fairseq_posattn.core.attention.mechanism import ScoreBias, at_least_float32
 
 
 class Gaussian(ScoreBias):
-    """The further a key, the lower its score; how much lower is learnt for each head."""
+    """Lowers scores by the squared distance of the key; each head learns a width."""
 
     name = "gaussian"
     paper = "Sperber et al. 2018; Yang et al. 2019, Table 1"
@@ -37,7 +37,7 @@ class Gaussian(ScoreBias):
 
     @torch.no_grad()
     def set_neutral(self) -> None:
-        """Make the bell so wide that it is flat over any sentence."""
+        """Make the Gaussian so wide that it is constant over any sentence."""
         self.log_sigma.fill_(30.0)
 
     def diagnostics(self) -> Mapping[str, Tensor]:

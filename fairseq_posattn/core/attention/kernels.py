@@ -1,4 +1,4 @@
-"""Scores, softmax and output of attention, and what holds for some heads or copies of keys."""
+"""Attention kernels, and helpers for subsets of heads and copies of keys."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from fairseq_posattn.core.attention.mechanism import Heads, at_least_float32
 
 
 def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
-    """Return the scaled product of each query with each key, B H Q K."""
+    """Return the dot products of queries and keys divided by sqrt(d), B H Q K."""
     scores: Tensor = (q * q.size(-1) ** -0.5) @ k.transpose(-1, -2)
     return scores
 
 
 def softmax_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the softmax over the allowed keys; a row in which none is allowed gives zeros.
+    """Return the softmax over the allowed keys; zeros in rows without any allowed key.
 
-    It is taken in float32 at least and returned in the precision of the scores.
+    It is computed in float32 or better, and returned in the precision of the scores.
     """
     weights = torch.softmax(softmax_scores(scores, mask), dim=-1).type_as(scores)
     return forbidden_to_zero(weights, mask)
 
 
 def softmax_scores(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return what the softmax takes: scores in float32 at least, very low where forbidden."""
+    """Return the scores in float32 or better, with the lowest number at forbidden keys."""
     if mask is not None:
-        # With -inf an empty row would become NaN, forward or backward.
+        # -inf would give NaN in empty rows, in the forward or backward pass.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     return at_least_float32(scores)
 
 
 def forbidden_to_zero(weights: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the weights with zeros where a query may not attend to a key."""
     return weights if mask is None else weights.masked_fill(~mask, 0.0)
 
 
@@ -48,21 +47,21 @@ def fused_attention(
     only_padding: bool,
     dropout: float,
 ) -> Tensor:
-    """Return the output of torch's fused kernel, which never makes the weights themselves."""
+    """Return the output of torch's fused kernel, which does not materialise the weights."""
     if bias is not None and mask is not None:
-        if q.dtype == torch.float16:  # a sum of biases must not be lower than what is forbidden
+        if q.dtype == torch.float16:  # a sum of biases must not be lower than a forbidden score
             bias = bias.clamp(min=lowest(q.dtype) / 2)
         mask = bias.masked_fill(~mask, lowest(q.dtype))
     elif bias is not None:
         mask = bias
     elif mask is not None and not only_padding:
-        # Then every key of some row may be forbidden: a row of a padding piece.
+        # A row may have no allowed key: that of padding.
         mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, lowest(q.dtype))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
 
 
 def dropout_rate(dropout: nn.Module | None) -> float:
-    """Return the rate that holds now: fairseq's dropout module may stay on outside of training."""
+    """Return the current dropout rate; fairseq's module may also be active in inference."""
     if dropout is None:
         return 0.0
     on = dropout.training or getattr(dropout, "apply_during_inference", False)
@@ -70,16 +69,15 @@ def dropout_rate(dropout: nn.Module | None) -> float:
 
 
 def lowest(dtype: torch.dtype) -> float:
-    """Return a score that gets no weight beside any real one.
+    """Return a score for forbidden keys: half of the lowest finite number.
 
-    It is half of the lowest number, so that it stays finite when a score is added to it: a row in
-    which all keys are forbidden must not become NaN.
+    It stays finite when a score is added to it, so that rows without any allowed key are not NaN.
     """
     return torch.finfo(dtype).min / 2
 
 
 def spread(x: Tensor, heads: Heads, count: int, elsewhere: float = 0) -> Tensor:
-    """Return x, B h ... of some heads, as B H ... of all heads, with a constant in the others."""
+    """Expand x, B h ..., from `heads` to all `count` heads, filling the others with a constant."""
     x = x[(None,) * (4 - x.dim())]
     if heads is None:
         return x
@@ -88,10 +86,10 @@ def spread(x: Tensor, heads: Heads, count: int, elsewhere: float = 0) -> Tensor:
 
 
 def put_back(whole: Tensor, part: Tensor, heads: Heads) -> Tensor:
-    """Return the whole, B H ..., with those heads replaced by the part, B h ..."""
+    """Replace `heads` of the tensor `whole`, B H ..., by `part`, B h ..., and return the result."""
     if heads is None:
-        return part.type_as(whole)  # autocast, or a mechanism, may have changed its type
-    # An index on the device would have to be sent there first, for which the program waits.
+        return part.type_as(whole)  # autocast or a mechanism may have changed its type
+    # Indexing by a tensor would require a copy to the device and a synchronisation.
     places, part = {head: k for k, head in enumerate(heads)}, part.type_as(whole)
     return torch.cat(
         [
@@ -107,12 +105,12 @@ def repeat_keys(x: Tensor, copies: int) -> Tensor: ...
 @overload
 def repeat_keys(x: Tensor | None, copies: int) -> Tensor | None: ...
 def repeat_keys(x: Tensor | None, copies: int) -> Tensor | None:
-    """Return x, ... K, as ... copies·K, since what holds for a key holds for each of its copies."""
+    """Repeat the last axis of x, ... K, for each copy of the keys: ... copies·K."""
     return x if x is None or copies == 1 or x.size(-1) == 1 else x.repeat(1, 1, 1, copies)
 
 
 def sum_copies(weights: Tensor, copies: int) -> Tensor:
-    """Return the weight of each key, B H Q K, as the sum over its copies."""
+    """Sum the weights, B H Q copies·K, over the copies of each key: B H Q K."""
     if copies == 1:
         return weights
     by_copy: Tensor = weights.unflatten(-1, (copies, -1))

@@ -1,7 +1,7 @@
-"""Local attention sees keys around a predicted centre (Luong et al. 2015, Yang et al. 2018).
+"""Local attention around a predicted centre (Luong et al. 2015, Yang et al. 2018).
 
 I is the length of the sentence, j is the position of the key, d is the width of a head. In
-cross-attention I and j are those of the source.
+cross-attention, I and j refer to the source.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from fairseq_posattn.io.records import at_least
 @dataclass(frozen=True)
 class LocalHardOptions:
     reach: int = option(
-        10, "a key may lie this many pieces from the centre", {**at_least(1), ANY_SIZE: True}
+        10, "maximum distance of a key from the centre, in pieces", {**at_least(1), ANY_SIZE: True}
     )
 
 
 class LocalHard(ScoreMask, WeightChange):
-    """A query sees keys near a centre that it predicts; the nearer, the more weight they get.
+    """Restricts each query to a window around a predicted centre, with weights from a Gaussian.
 
-    p_i = I sigmoid(v·tanh(W q_i)), with W and v of each head; only |j - p_i| <= D is visible. The
-    weights are multiplied by exp(-(j - p_i)^2 / (2 sigma^2)), sigma = D/2, so that the centre gets
-    a gradient.
+    p_i = I sigmoid(v·tanh(W q_i)), with W and v per head; keys with |j - p_i| <= D are allowed. The
+    weights are multiplied by exp(-(j - p_i)^2 / (2 sigma^2)), sigma = D/2, so that the centre
+    receives a gradient.
     """
 
     name = "local_hard"
@@ -58,7 +58,7 @@ class LocalHard(ScoreMask, WeightChange):
             nn.init.xavier_uniform_(matrix)
 
     def offsets(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return how far each key lies from the centre of each query, j - p_i: B H Q K."""
+        """Return j - p_i for each query and key, B H Q K."""
         hidden = torch.tanh(self.projected(q, ctx))  # B H Q D
         centre = part_of_length((hidden * self.centre[:, None]).sum(-1), ctx)  # B H Q
         if self.watching:
@@ -66,8 +66,10 @@ class LocalHard(ScoreMask, WeightChange):
         return offsets(centre, ctx)
 
     def projected(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return W q_i, B H Q D. Where a decoder has one query for each sentence, all sentences
-        are multiplied together, because W would be copied for each of them otherwise."""
+        """Return W q_i, B H Q D.
+
+        With few queries per sentence, one product for all sentences avoids a copy of W for each.
+        """
         if ctx.is_square:
             return q @ self.hidden.transpose(-1, -2)
         by_head = q.transpose(0, 1).flatten(1, 2) @ self.hidden.transpose(-1, -2)  # H BQ D
@@ -85,16 +87,16 @@ class LocalHard(ScoreMask, WeightChange):
 
 
 class LocalSoft(ScoreBias):
-    """A bell around a centre that the query predicts, with a width that it predicts, is added.
+    """Adds a Gaussian bias to the scores, whose centre and width are predicted from the query.
 
     s_ij - (j - P_i)^2 / (2 sigma_i^2), sigma_i = D_i/2; P_i = I sigmoid(U_p·tanh(W q_i)) and
-    D_i = I sigmoid(U_d·tanh(W q_i)). W acts on all heads together, U_p and U_d belong to each head.
+    D_i = I sigmoid(U_d·tanh(W q_i)). W acts on all heads together; each head has its U_p and U_d.
     """
 
     name = "local_soft"
     paper = "Yang et al. 2018; Yang et al. 2019, Table 1"
     cross_safe = True
-    SMALLEST = 0.01  # the least D_i, in pieces (ours), so that it is above 0 in every precision
+    SMALLEST = 0.01  # minimum D_i in pieces (our addition), so that it is never rounded to 0
     equation = "b_ij = −(j − P_i)² / (2σ_i²), P_i and σ_i predicted from the queries"
 
     def make_parameters(self) -> None:
@@ -119,17 +121,17 @@ class LocalSoft(ScoreBias):
 
 
 def part_of_length(x: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return I sigmoid(x), B H Q, in float32 at least, since half precision is too coarse."""
+    """Return I sigmoid(x), B H Q, in float32 or better; half precision is too coarse."""
     return torch.sigmoid(at_least_float32(x)) * ctx.lengths[:, None, None]
 
 
 def from_query(centre: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return how far the centre, B H Q, lies from its query on average: H."""
+    """Return the mean offset of the centres, B H Q, from their queries, H."""
     return mean_of_real(centre - ctx.query_positions[:, None], ctx)
 
 
 def mean_of_real(x: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return the mean of x, B H Q, over all queries that are no padding: H."""
+    """Return the mean of x, B H Q, over all queries that are not padding, H."""
     x = x.detach().transpose(0, 1)  # H B Q
     if ctx.real_queries is None:
         return x.mean((-1, -2))
@@ -138,5 +140,5 @@ def mean_of_real(x: Tensor, ctx: AttentionContext) -> Tensor:
 
 
 def offsets(centre: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return how far each key lies from each centre, j - p_i: B H Q K."""
+    """Return the offset of each key from each centre, B H Q K."""
     return ctx.positions[:, None, None, :] - centre[..., None]

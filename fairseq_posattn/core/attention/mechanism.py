@@ -1,8 +1,9 @@
-"""A mechanism is a small module that takes part in those stages whose classes it inherits.
+"""Base classes of attention mechanisms, one for each stage in which a mechanism can act.
 
-`pipeline.attend` calls the stages in their fixed order. The options of a mechanism are a dataclass,
-from which the grammar of specifications takes names, types and defaults. Most stages are given
-q: B H Q D, the queries of the heads that the mechanism acts on, after all transforms.
+A mechanism is a module that inherits the classes of its stages; `pipeline.attend` calls the stages
+in a fixed order. Its options are a dataclass, which defines their names, types and defaults in
+specifications. Most stages receive q: B H Q D, the queries of the mechanism's heads after all
+transforms.
 """
 
 from __future__ import annotations
@@ -20,34 +21,37 @@ from fairseq_posattn.core.specification import format_numbers, format_options, f
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Heads = tuple[int, ...] | None  # numbers of attention heads; None: all heads
+Heads = tuple[int, ...] | None  # indices of attention heads; None: all heads
 
 
 class Observer(Protocol):
-    """This is told what each stage of a layer has made, in the order of the pipeline.
+    """A callback that receives the result of each stage of a layer, in the order of the pipeline.
 
-    The names of the tensors are those that `tell` is called with in pipeline.py and multihead.py.
+    The calls of `tell` in pipeline.py and multihead.py define the names of the tensors.
     """
 
     def __call__(self, stage: str, mechanism: Mechanism | None, **tensors: Tensor) -> None:
-        """Take the tensors of a stage: of one mechanism, or (None) of all that came before."""
+        """Receive the tensors of a stage, of one mechanism or, with None, of the layer."""
 
 
 @dataclass(frozen=True)
 class NoOptions:
-    """This dataclass stands in for the options of a mechanism that has none."""
+    """The options of a mechanism without any."""
 
 
 @dataclass(frozen=True)
 class AttentionShape:
-    """These are the sizes of a model that a mechanism may need to build its parameters."""
+    """The sizes of a model that determine the shapes of a mechanism's parameters.
+
+    shape = AttentionShape(heads=8, head_width=64)
+    """
 
     heads: int
     head_width: int
-    max_positions: int = 1024  # the longest input that the model takes
-    relations: int = 0  # how many names of relations there are, if a mechanism reads labels
-    tags: int = 0  # how many parts of speech there are, if a mechanism reads labels
-    brackets: bool = False  # whether it is that of a target whose brackets are known
+    max_positions: int = 1024  # maximum input length of the model
+    relations: int = 0  # vocabulary size of the relations, if a mechanism reads them
+    tags: int = 0  # vocabulary size of the parts of speech, if a mechanism reads them
+    brackets: bool = False  # whether the context provides the open brackets of a target
 
     @property
     def width(self) -> int:
@@ -56,10 +60,10 @@ class AttentionShape:
 
 @dataclass(frozen=True)
 class Use:
-    """This says how a specification uses a mechanism: options, layers and heads (None: all)."""
+    """A mechanism in a specification with its options, layers and heads (None: all)."""
 
     mechanism: type[Mechanism]
-    options: Any  # an instance of its Options
+    options: Any  # an instance of the mechanism's Options
     layers: tuple[int, ...] | None
     heads: Heads
 
@@ -71,39 +75,39 @@ class Use:
 
 
 class Mechanism(nn.Module):
-    """All mechanisms derive from this class and describe themselves by its class attributes.
+    """Base class of all mechanisms; class attributes declare the properties of a mechanism.
 
-    The first group says how it is used, the second what `fairseq_posattn.testing` may expect of it.
+    The first group of attributes defines its use, the second what `fairseq_posattn.testing` checks.
     """
 
-    name: ClassVar[str]  # what a specification calls it
+    name: ClassVar[str]  # its name in specifications
     Options: ClassVar[type[DataclassInstance]] = NoOptions
     paper: ClassVar[str] = ""  # the citation that `help` prints
-    equation: ClassVar[str] = ""  # what posattn-show writes above its pictures
-    accepts_heads: ClassVar[bool] = False  # whether heads=0|3 may limit it to some heads
+    equation: ClassVar[str] = ""  # printed above the pictures of posattn show
+    accepts_heads: ClassVar[bool] = False  # whether heads=0|3 can restrict it to some heads
     needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
-    learns_from_trees: ClassVar[bool] = False  # reads ctx.tree if it is there, as in training
+    learns_from_trees: ClassVar[bool] = False  # whether it reads ctx.tree in training only
     reads_brackets: ClassVar[bool] = False  # whether it reads ctx.brackets
-    needs_labels: ClassVar[tuple[str, ...]] = ()  # of "relations", "tags": what of ctx.tree.labels
-    causal_safe: ClassVar[bool] = False  # may stand in a decoder: the future changes nothing
-    cross_safe: ClassVar[bool] = False  # may stand in cross-attention: see CrossContext
+    needs_labels: ClassVar[tuple[str, ...]] = ()  # which ctx.tree.labels: "relations", "tags"
+    causal_safe: ClassVar[bool] = False  # usable in decoders: no output depends on later pieces
+    cross_safe: ClassVar[bool] = False  # usable in cross-attention, see CrossContext
     CrossOptions: ClassVar[type[DataclassInstance] | None] = None  # Options there; None: the same
-    usual_layers: ClassVar[tuple[int, ...] | None] = None  # where it acts without '@'; None: all
-    usual_heads: ClassVar[Heads] = None  # on which it acts without 'heads='; None: all
+    usual_layers: ClassVar[tuple[int, ...] | None] = None  # default layers without '@'; None: all
+    usual_heads: ClassVar[Heads] = None  # default heads without 'heads='; None: all
 
-    # True: it reads nothing of its batch but pairs of query and key, such as ctx.distances. So a
-    # window beside it can be computed in bands.
+    # Whether it depends only on pairs of query and key, such as ctx.distances, so that together
+    # with a window it can be computed in bands.
     banded: ClassVar[bool] = False
-    # False: it needs scores or weights in single steps, so torch's fused kernel is not used.
+    # Whether torch's fused kernel can be used; False: it needs the scores or weights themselves.
     fused: ClassVar[bool] = True
-    # Options under which it is checked. They should make it act on sentences of ten pieces.
+    # Options with which it is tested. They should have an effect on sentences of ten pieces.
     examples: ClassVar[tuple[str, ...]] = ("",)
-    # Options under which it is plain attention after set_neutral(); None: there are no such ones.
+    # Options with which it equals plain attention after set_neutral(); None: there are none.
     neutral: ClassVar[str | None] = None
-    # Parameters whose gradient is zero, since they shift all scores of a softmax alike.
+    # Parameters with zero gradients, because they add the same to all scores of a softmax.
     unseen: ClassVar[tuple[str, ...]] = ()
 
-    shared: nn.Module  # what `for_all_layers` returned, if it returned something
+    shared: nn.Module  # the result of `for_all_layers`, unless that is None
 
     def __init__(self, options: Any, shape: AttentionShape, heads: Heads = None):
         super().__init__()
@@ -111,62 +115,62 @@ class Mechanism(nn.Module):
         self.shape = shape
         self.heads = heads  # None: all of them
         self.head_count = shape.heads if heads is None else len(heads)
-        self.watching = False  # whether to keep what `seen` has, at the cost of some sums
-        self.seen: dict[str, Tensor] = {}  # what was predicted from the last batch
+        self.watching = False  # whether `watch` is called to fill `seen`
+        self.seen: dict[str, Tensor] = {}  # means of values predicted from the last batch
         self.make_parameters()
 
     def make_parameters(self) -> None:
-        """Make what is learnt, by self.options, self.shape and self.heads."""
+        """Create the parameters, according to self.options, self.shape and self.heads."""
 
     @classmethod
     def check(cls, options: Any, shape: AttentionShape, others: Sequence[Use]) -> None:
-        """Raise a ValueError that says why it cannot work in a model of this shape, or beside the
+        """Raise a ValueError if it does not work in a model of this shape, or together with the
         other mechanisms of its layer."""
 
     @torch.no_grad()
     def set_neutral(self) -> None:
-        """Give all parameters the values under which plain attention is left: zeros by default."""
+        """Set the parameters so that it has no effect; by default to zeros."""
         for parameter in self.parameters():
             parameter.zero_()
 
     def for_all_layers(self) -> nn.Module | None:
-        """Return a new module with the parameters that all layers have together; None: none.
+        """Return a new module with the parameters that all layers share, or None.
 
-        A model calls this in the first layer of a term of its specification, and stores the module
-        once. Each layer of the term then finds it as `self.shared`, which a layer that stands
-        alone owns.
+        It is called once per term of a specification. The model owns the module, and each layer of
+        the term refers to it as `self.shared`; a layer that is built alone owns it itself.
         """
         return None
 
     def refer_to(self, shared: nn.Module) -> None:
-        """Keep the module of all layers as `self.shared`, without owning it."""
-        self.__dict__["shared"] = shared  # nn.Module would make it a part of this layer
+        """Set `self.shared` without registering it as a submodule."""
+        self.__dict__["shared"] = shared  # bypasses the registration in nn.Module.__setattr__
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
-        """Return what posattn-show draws besides the stages, each with its title, broadcastable to
-        B H Q K. Whole numbers are written into the picture: the relation of two words, say.
+        """Return further matrices for posattn show by title, broadcastable to B H Q K.
+
+        Integers, for example relations of words, are printed in the cells of the picture.
         """
         return {}
 
     def diagnostics(self) -> Mapping[str, Tensor]:
-        """Return named numbers that say what was learnt, for TensorBoard and the report.
+        """Return learnt or predicted values by name, for TensorBoard and the report.
 
-        Each is H, a number for each head that the mechanism acts on, or a single number for the
-        layer. What is predicted from the input, such as the centre of a window, is the mean over
-        the last batch; it is there if `watching` was set before.
+        Each has one value per head of the mechanism, H, or a single one for the layer. Values that
+        are predicted from the input, such as the centre of a window, are means over the last batch,
+        and are available only if `watching` was set.
         """
         return self.seen
 
     def watch(self, **predicted: Tensor) -> None:
-        """Keep the mean over sentences and queries, and let `diagnostics` return it.
+        """Store means over sentences and queries, H or a scalar, which `diagnostics` returns.
 
-        Give each number as H, or without axes. Names have underscores where spaces are meant.
+        Underscores in the names become spaces.
         """
         for name, number in predicted.items():
             self.seen[name.replace("_", " ")] = number.detach()
 
     def on_heads(self, x: Tensor) -> Tensor:
-        """Return those heads of x (B H ...) that this mechanism acts on."""
+        """Return the heads of x, B H ..., on which this mechanism acts."""
         if self.heads is None:
             return x
         first, last = self.heads[0], self.heads[-1]
@@ -176,12 +180,12 @@ class Mechanism(nn.Module):
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Return x in float32 or better: half precision is too coarse for positions and exponents."""
+    """Convert half precision to float32; it is too coarse for positions and exponents."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class PreAttention(Mechanism):
-    """This mechanism changes the input of its layer before the attention."""
+    """A mechanism that changes the input of its layer before the attention."""
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the new input of the layer, T B C, with any residual connection added to it."""
@@ -189,7 +193,7 @@ class PreAttention(Mechanism):
 
 
 class QKVTransform(Mechanism):
-    """This mechanism changes queries, keys and values."""
+    """A mechanism that changes queries, keys and values."""
 
     def transform(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
@@ -198,24 +202,24 @@ class QKVTransform(Mechanism):
         raise NotImplementedError
 
     def transform_queries(self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return new queries alone: in the steps of cross-attention, keys and values are those of
-        the first step, already transformed. Write it where that saves time."""
+        """Return new queries only. In incremental decoding, cross-attention calls this method,
+        because its keys and values were transformed in the first step. Override it to save time."""
         return self.transform(q, k, v, ctx)[0]
 
 
 class KeyExpansion(Mechanism):
-    """This mechanism gives a head `copies` keys and values for each piece, in one softmax."""
+    """A mechanism that gives each head `copies` keys and values per piece, in one softmax."""
 
     copies: int = 1
 
     def expand(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return keys and values, B H copies·K D, one copy after the other, and which of them
-        exist: bool, 1 H 1 copies·K."""
+        """Return keys and values, B H copies·K D, one copy after the other, and a bool mask of
+        those that exist, 1 H 1 copies·K."""
         raise NotImplementedError
 
 
 class ScoreBias(Mechanism):
-    """This mechanism adds a bias to the scaled scores."""
+    """A mechanism that adds a bias to the scaled scores."""
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the bias, broadcastable to B H Q K."""
@@ -223,57 +227,57 @@ class ScoreBias(Mechanism):
 
 
 class KeyBias(Mechanism):
-    """This mechanism adds a bias to the scaled scores that depends on the keys, too."""
+    """A mechanism that adds a bias that also depends on the keys to the scaled scores."""
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, broadcastable to B H Q K. The keys k are those after all transforms."""
+        """Return the bias, broadcastable to B H Q K. k are the keys after all transforms."""
         raise NotImplementedError
 
 
 class ScoreChange(Mechanism):
-    """This mechanism changes the scaled scores."""
+    """A mechanism that changes the scaled scores."""
 
     fused = False
 
     def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return new scores; old and new ones are B H Q K."""
+        """Return the new scores. Old and new scores are B H Q K."""
         raise NotImplementedError
 
 
 class ScoreMask(Mechanism):
-    """This mechanism limits which keys a query may attend to."""
+    """A mechanism that limits which keys a query may attend to."""
 
     local: ClassVar[bool] = False  # whether it allows only keys near some position
     keeps_self: bool = True  # whether a piece may always attend to itself
 
     @classmethod
     def forbids(cls, options: Any) -> bool:
-        """Return whether it forbids any key at all under these options."""
+        """Return whether the mechanism masks any key with these options."""
         return True
 
     def reach(self, ctx: AttentionContext) -> int | None:
-        """Return how far from its query an allowed key may lie at most, on either side, so that
-        scores are computed in bands. None: it is not limited, or bands are slower for this batch.
+        """Return the largest distance between a query and an allowed key, so that scores can be
+        computed in bands. None: the distance is unlimited, or bands are slower for this batch.
         """
         return None
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return a bool mask, broadcastable to B H Q K: True = may attend."""
+        """Return a bool mask, broadcastable to B H Q K: True = the query may attend to the key."""
         raise NotImplementedError
 
 
 class WeightChange(Mechanism):
-    """This mechanism changes the weights after the softmax; forbidden ones become zero again."""
+    """A mechanism that changes the weights after the softmax; masked ones are reset to zero."""
 
     fused = False
 
     def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return new weights; old and new ones are B H Q K."""
+        """Return the new weights. Old and new weights are B H Q K."""
         raise NotImplementedError
 
 
 class ValueTerm(Mechanism):
-    """This mechanism adds a term to the output, made from the weights."""
+    """A mechanism that adds a term to the output of a head, computed from the weights."""
 
     fused = False
 
@@ -283,7 +287,7 @@ class ValueTerm(Mechanism):
 
 
 class PostAttention(Mechanism):
-    """This mechanism puts something else in the place of the attention's output."""
+    """A mechanism that replaces the output of the attention."""
 
     def replace(self, x: Tensor, out: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the new output, T B C, from the attention's input x and its output out, T B C."""
@@ -291,7 +295,7 @@ class PostAttention(Mechanism):
 
 
 class FastPath(Mechanism):
-    """This mechanism knows a faster way to the output where nothing else acts on the scores."""
+    """A mechanism that knows a faster way to the output where nothing else acts on the scores."""
 
     def fast_path(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext, dropout: float

@@ -1,4 +1,4 @@
-"""Multi-head self-attention puts projections and heads around the pipeline of mechanisms."""
+"""Multi-head self-attention with mechanisms."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ from fairseq_posattn.errors import InputError
 
 
 class MultiheadSelfAttention(nn.Module):
-    """This layer is self-attention in which mechanisms take part.
+    """Multi-head self-attention with mechanisms; `build_self_attention` makes one.
 
-    Its parameters are named, made and initialised in fairseq's order, so that stock checkpoints
-    load and the same seed gives the same model. Outside of the heads the layout is fairseq's T B C;
-    in another one the gradients would be summed in another order.
+        x = layer.before(x, ctx)
+        out, weights = layer(x, ctx, need_weights=True)  # T B C and B H T T
+
+    Parameters have fairseq's names and are created and initialised in fairseq's order, so that its
+    checkpoints can be loaded and a random seed yields the same model. Inputs are T B C as in
+    fairseq, because another layout would sum the gradients in another order.
     """
 
     def __init__(
@@ -37,10 +40,10 @@ class MultiheadSelfAttention(nn.Module):
         bias: bool = True,
         output: bool = True,
     ):
-        """Make a layer. bias=False gives projections none, output=False only joins the heads."""
+        """bias: whether the projections have one; output: whether there is an output projection."""
         super().__init__()
         if width % heads:
-            raise InputError(f"{heads} attention heads do not divide the width {width}")
+            raise InputError(f"{heads} attention heads do not divide the width {width}; change one")
         self.heads = heads
         self.k_proj = nn.Linear(width, width, bias=bias)
         self.v_proj = nn.Linear(width, width, bias=bias)
@@ -51,7 +54,7 @@ class MultiheadSelfAttention(nn.Module):
         self.dropout_module = dropout
 
     def reset_parameters(self) -> None:
-        """Draw new parameters of the projections as fairseq does."""
+        """Initialise the projections like fairseq."""
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
         if isinstance(self.out_proj, nn.Linear):
@@ -59,9 +62,9 @@ class MultiheadSelfAttention(nn.Module):
             nn.init.zeros_(self.out_proj.bias)
 
     def before(self, x: Tensor, ctx: AttentionContext, observe: Observer | None = None) -> Tensor:
-        """Return the input x, T B C, after the mechanisms that stand before the attention.
+        """Apply the mechanisms that change the layer's input x, T B C.
 
-        Call it before the residual connection of the layer, and give its result to both.
+        Call it before the residual connection of the layer branches off.
         """
         for mechanism in of_stage(self.mechanisms.values(), PreAttention):
             tell(observe, "before", mechanism, x=x)
@@ -75,12 +78,12 @@ class MultiheadSelfAttention(nn.Module):
         need_weights: bool = False,
         observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output, T B C, and the weights of each head, B H T T, if asked for them."""
+        """Return the output, T B C, and with `need_weights` the weights, B H T T, else None."""
         q, k, v = self.project(x)
         return self.attend(x, q, k, v, ctx, need_weights, observe)
 
     def project(self, x: Tensor) -> list[Tensor]:
-        """Return queries, keys and values, each B H T D, of the input x, T B C."""
+        """Project the input x, T B C, to queries, keys and values, each B H T D."""
         return [self.split(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj)]
 
     def attend(
@@ -93,9 +96,9 @@ class MultiheadSelfAttention(nn.Module):
         need_weights: bool = False,
         observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return output and weights from queries, keys and values that are projected already.
+        """Like `forward`, but with projected queries, keys and values.
 
-        A decoder that works step by step calls this with the keys of earlier steps.
+        Incremental decoding passes the keys and values of earlier steps.
         """
         mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
         out, weights = attend(q, k, v, ctx, mechanisms, self.dropout_module, need_weights, observe)
@@ -106,7 +109,7 @@ class MultiheadSelfAttention(nn.Module):
         return out, weights
 
     def take_supervision(self) -> Tensor | None:
-        """Return the sums of `supervise` over the mechanisms that learn from trees; None: none.
+        """Return the total of `Supervised.take_supervision` over the mechanisms, or None.
 
         Call it once after each `forward`.
         """
@@ -118,7 +121,7 @@ class MultiheadSelfAttention(nn.Module):
         return torch.stack(found).sum(dim=0) if found else None
 
     def split(self, x: Tensor) -> Tensor:
-        """Return x, T B C, as B H T D, by torch's own steps, which give the stock gradients."""
+        """Split x, T B C, into heads, B H T D, by the operations of torch, for equal gradients."""
         length, batch, width = x.shape
         x = x.view(length, batch * self.heads, width // self.heads).transpose(0, 1)
         return x.view(batch, self.heads, length, -1)

@@ -1,9 +1,9 @@
-"""Parent-scaled self-attention is PASCAL (Bugliarello and Okazaki 2020).
+"""Parent-scaled self-attention, PASCAL (Bugliarello and Okazaki 2020).
 
 s_ij is multiplied by the density of N(m_i, 1) at j, which is (2 pi)^(-1/2) exp(-(j - m_i)^2 / 2).
-m_i is the mean position of the pieces of the parent of i's word, and of their own pieces for the
-root and the end of sentence. It acts in the first five heads of the first layer. A parent that was
-cut off with the end of its sentence counts as none (ours).
+m_i is the mean position of the pieces of the parent of i's word; for the root, the end of sentence
+and words whose parent was truncated (our addition), of their own pieces. By default it acts on the
+first five heads of the first layer.
 """
 
 import math
@@ -16,7 +16,7 @@ from fairseq_posattn.core.attention.mechanism import ScoreChange
 
 
 class ParentScaled(ScoreChange):
-    """Scores are multiplied by a bell around the position of the parent in the dependency tree."""
+    """Multiplies scores by a Gaussian around the position of the parent in the dependency tree."""
 
     name = "parent_scaled"
     paper = "Bugliarello and Okazaki 2020, PASCAL"

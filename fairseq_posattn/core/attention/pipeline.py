@@ -1,9 +1,9 @@
-"""The pipeline calls the stages of all mechanisms in this fixed order.
+"""Compute attention, calling the stages of all mechanisms in this fixed order:
 
-transforms of q, k, v -> more keys and values -> scaled scores -> score biases and changes, in the
-order listed -> AND of the masks -> losses of supervised heads -> softmax in float32 -> weight
-changes, each masked again -> dropout -> values -> value terms. Tensors are B H Q D and B H Q K:
-heads are an axis of their own.
+transforms of q, k, v -> further keys and values -> scaled scores -> score biases and changes, in
+the order of the specification -> AND of the masks -> losses of supervised heads -> softmax in
+float32 -> weight changes, each followed by the mask -> dropout -> values -> value terms. Tensors
+are B H Q D and B H Q K, with heads as a separate axis.
 """
 
 from __future__ import annotations
@@ -64,10 +64,12 @@ def attend(
     need_weights: bool = False,
     observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the output, B H Q D, and the weights before dropout, B H Q K, if they are asked for.
+    """Return the output, B H Q D, and with `need_weights` the weights before dropout, B H Q K.
 
-    q: B H Q D; k and v: B H K D. An observer is told what each stage makes, of the heads that its
-    mechanism acts on; then nothing is fused.
+        out, _ = attend(q, k, v, ctx, mechanisms)
+
+    q: B H Q D; k and v: B H K D. An observer receives the result of each stage for the heads of its
+    mechanism; fused kernels are then not used.
     """
     for transform in of_stage(mechanisms, QKVTransform):
         q, k, v = transformed(transform, q, k, v, ctx)
@@ -78,7 +80,7 @@ def attend(
 def tell(
     observe: Observer | None, stage: str, mechanism: Mechanism | None, **tensors: Tensor
 ) -> None:
-    """Tell an observer, if there is one, what a stage has made."""
+    """Pass the tensors of a stage to the observer, if there is one."""
     if observe is not None:
         observe(stage, mechanism, **tensors)
 
@@ -93,7 +95,7 @@ def attend_transformed(
     need_weights: bool = False,
     observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return what `attend` returns, of queries, keys and values that are transformed already."""
+    """Like `attend`, but with queries, keys and values after all transforms."""
     in_steps = need_weights or observe is not None
     out = None if in_steps else fast_path(q, k, v, ctx, mechanisms, dropout)
     if out is not None:
@@ -105,7 +107,7 @@ def attend_transformed(
         out, _ = attend_transformed(*parts, bands.context, mechanisms, dropout)
         return bands.join(out), None
     tell(observe, "transformed", None, q=q, k=k, v=v)
-    single = k  # a bias by keys is that of a key, whatever copies it has
+    single = k  # biases are computed for the original keys, not for their copies
     copies, mask = 1, allowed_pairs(q, ctx, mechanisms, observe)
     for expansion in expansions(mechanisms):
         keys, (k, v, mask) = k, expanded(expansion, k, v, mask)
@@ -124,14 +126,14 @@ def attend_transformed(
 def of_stage(
     mechanisms: Iterable[nn.Module], stage: type[Stage] | tuple[type[Stage], ...]
 ) -> list[Stage]:
-    """Return the mechanisms that take part in a stage, or in one of several, in their order."""
+    """Return the mechanisms that act in a stage, or in one of several, in their order."""
     return [m for m in mechanisms if isinstance(m, stage)]
 
 
 def transformed(
     mechanism: QKVTransform, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
 ) -> list[Tensor]:
-    """Return queries, keys and values after a transform of the heads that it acts on."""
+    """Apply a transform to its heads, and return queries, keys and values of all heads."""
     wholes = (q, k, v)
     part = mechanism.on_heads
     parts = mechanism.transform(part(q), part(k), part(v), ctx)
@@ -141,20 +143,20 @@ def transformed(
 def transformed_queries(
     mechanism: QKVTransform, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
 ) -> Tensor:
-    """Return queries after a transform, beside keys and values that it has transformed before."""
+    """Like `transformed`, but return queries only; keys and values are transformed already."""
     part = mechanism.on_heads
     return put_back(q, mechanism.transform_queries(part(q), part(k), part(v), ctx), mechanism.heads)
 
 
 def expansions(mechanisms: Iterable[nn.Module]) -> list[KeyExpansion]:
-    """Return the mechanisms that give the heads of this layer more keys."""
+    """Return the mechanisms that expand the keys of this layer."""
     return [m for m in of_stage(mechanisms, KeyExpansion) if m.copies > 1]
 
 
 def expanded(
     mechanism: KeyExpansion, k: Tensor, v: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return keys, values and mask with the copies that a mechanism makes of each key."""
+    """Return keys, values and mask after a mechanism has added copies of each key."""
     k, v, exists = mechanism.expand(k, v)
     return k, v, exists if mask is None else repeat_keys(mask, mechanism.copies) & exists
 
@@ -167,7 +169,7 @@ def fast_path(
     mechanisms: Sequence[Mechanism],
     dropout: nn.Module | None,
 ) -> Tensor | None:
-    """Return the output of the only mechanism at work if it knows a faster way, else None."""
+    """Return the output of `FastPath.fast_path` if a single mechanism acts and has one."""
     at_work = of_stage(mechanisms, ON_SCORES)
     if len(at_work) == 1 and isinstance(at_work[0], FastPath):
         return at_work[0].fast_path(q, k, v, ctx, dropout_rate(dropout))
@@ -175,10 +177,7 @@ def fast_path(
 
 
 def common_reach(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> int | None:
-    """Return how far from its query a key may lie, if all mechanisms can work in bands, else None.
-
-    A mask has no reach where its band is as wide as the sentence is long: nothing would be saved.
-    """
+    """Return the smallest reach of the masks if all mechanisms support bands, else None."""
     at_work = of_stage(mechanisms, ON_SCORES)
     if not ctx.is_square or not all(m.banded for m in at_work):
         return None
@@ -193,7 +192,7 @@ def spread_bias(
     ctx: AttentionContext,
     observe: Observer | None = None,
 ) -> Tensor:
-    """Return the bias of one mechanism for all heads, in the precision of the scores."""
+    """Return the bias of a mechanism, expanded to all heads, in the precision of the scores."""
     own = mechanism.on_heads(q)
     if isinstance(mechanism, KeyBias):
         bias = mechanism.key_bias(own, mechanism.on_heads(k), ctx)
@@ -212,7 +211,7 @@ def allowed_pairs(
     mechanisms: Sequence[Mechanism],
     observe: Observer | None = None,
 ) -> Tensor | None:
-    """Return the AND of all masks, broadcastable to B H Q K, True = may attend; None: no mask."""
+    """Return the AND of all masks, broadcastable to B H Q K, True = allowed; None: no mask."""
     masks = []
     for m in of_stage(mechanisms, ScoreMask):
         own = m.allowed(m.on_heads(q), ctx)
@@ -223,9 +222,9 @@ def allowed_pairs(
 
 
 def is_fused(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> bool:
-    """Tell whether torch's fused kernel can do the work of all the mechanisms of a layer."""
+    """Return whether torch's fused kernel supports all mechanisms of a layer."""
     sees_itself = all(m.keeps_self for m in of_stage(mechanisms, ScoreMask))
-    may_be_empty = ctx.nothing_allowed or not sees_itself  # a real piece has nothing to attend to
+    may_be_empty = ctx.nothing_allowed or not sees_itself  # a piece without any allowed key
     return all(m.fused for m in mechanisms) and not may_be_empty
 
 
@@ -242,9 +241,9 @@ def explicit_attention(
     single: Tensor,
     observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return output and weights by single steps, which have the scores and the weights at hand.
+    """Compute output and weights step by step, for mechanisms that need scores or weights.
 
-    single: the keys without their copies.
+    copies: number of copies of each key in k and v. single: the keys without their copies.
     """
     scores = scaled_scores(q, k)  # B H Q K, or copies·K
     for m in of_stage(mechanisms, (*BIASES, ScoreChange)):
@@ -283,7 +282,7 @@ def changed(
     ctx: AttentionContext,
     copies: int,
 ) -> Tensor:
-    """Return scores or weights after a mechanism has changed them in each copy of the keys."""
+    """Apply a change to scores or weights, separately for each copy of the keys."""
     q = mechanism.on_heads(q)
     parts = [change(part, q, ctx) for part in mechanism.on_heads(x).chunk(copies, dim=-1)]
     return put_back(x, parts[0] if copies == 1 else torch.cat(parts, dim=-1), mechanism.heads)

@@ -1,4 +1,4 @@
-"""The registry knows all mechanisms by name, and what `help` prints about them."""
+"""The registry of mechanisms, and the text that `--encoder-attention help` prints about them."""
 
 from __future__ import annotations
 
@@ -37,19 +37,22 @@ from fairseq_posattn.core.specification import format_numbers, reason_against_de
 MECHANISMS: dict[str, type[Mechanism]] = {}
 MechanismClass = TypeVar("MechanismClass", bound=Mechanism)
 INTRODUCTION = """\
-Mechanisms for --{side}-attention. Several are joined by '+', each with its options and layers:
+Mechanisms for --{side}-attention. Join several by '+', each with its options and layers:
 
     window(size=11, heads=0-3)@0-2 + {second}
 
-Layers and heads are counted from 0 and written 3, 0-2, 0|3, 0-2|5 or, for heads, all. An option
-that is left out has the value that is shown here. Without '@' a mechanism acts in all layers,
-unless its text says otherwise."""
+Layers and heads count from 0 and are written as 3, 0-2, 0|3, 0-2|5 or, for heads, all. Defaults of
+options are shown below. Without '@' a mechanism acts in all layers unless stated otherwise."""
 
 
 def register(mechanism: type[MechanismClass]) -> type[MechanismClass]:
-    """Add a mechanism to the table; also for files outside the package, as a class decorator.
+    """Class decorator that makes a mechanism available in specifications.
 
-    Raise a RegistrationError, which names the class and its line, if the class cannot work.
+        @register
+        class Mine(ScoreBias):
+            name = "mine"
+
+    Raise a RegistrationError, which names the class and its line, if the class is invalid.
     """
     add(MECHANISMS, mechanism, Mechanism, "mechanism", TAKEN_BY_TORCH, check_texts)
     return mechanism
@@ -66,7 +69,7 @@ for _mechanism in (
 
 def reason_against(mechanism: type[Mechanism]) -> str | None:
     if issubclass(mechanism, (PreAttention, PostAttention)):
-        return "acts before or after the attention, which it does in encoders only"
+        return "acts before or after the attention, which only encoders support"
     return reason_against_decoders(mechanism)
 
 
@@ -75,13 +78,13 @@ def safe_in_decoders() -> dict[str, type[Mechanism]]:
 
 
 def reason_against_crossing(mechanism: type[Mechanism]) -> str | None:
-    """Return why a mechanism cannot stand in cross-attention; None: it can."""
+    """Return why a mechanism cannot be used in cross-attention, or None if it can."""
     if issubclass(mechanism, (PreAttention, PostAttention)):
-        return "acts before or after the attention, which it does in encoders only"
+        return "acts before or after the attention, which only encoders support"
     if not mechanism.cross_safe:
-        return "is made for pieces of one sentence, and queries and keys are of two"
+        return "relates pieces of the same sentence, not of source and target"
     if mechanism.needs_labels:
-        return "reads labels of words, which a decoder does not get"
+        return "reads labels of words, which a decoder does not receive"
     return None
 
 
@@ -90,16 +93,16 @@ def safe_across() -> dict[str, type[Mechanism]]:
 
 
 def describe(side: str = "encoder") -> str:
-    """Return what '--encoder-attention help' prints about the mechanisms of a side.
+    """Return the text of `--encoder-attention help`; side: encoder, decoder or cross.
 
-    side: encoder, decoder or cross.
+    print(describe("decoder"))
     """
     tables = {"decoder": safe_in_decoders, "cross": safe_across}
     return description(tables[side]() if side in tables else MECHANISMS, side)
 
 
 def description(mechanisms: Mapping[str, type[Mechanism]], side: str) -> str:
-    """Return what is printed about the mechanisms of a side: encoder, decoder or cross."""
+    """Return the help text of these mechanisms; side: encoder, decoder or cross."""
     cross = side == "cross"
     ordered = dict(sorted(mechanisms.items()))
     remarks = {name: remark(mechanism) for name, mechanism in ordered.items()}
@@ -110,7 +113,7 @@ def description(mechanisms: Mapping[str, type[Mechanism]], side: str) -> str:
 
 
 def remark(mechanism: type[Mechanism]) -> str:
-    """Return what a user must know before choosing a mechanism."""
+    """Return the requirements and the default layers of a mechanism for its help text."""
     said = []
     if mechanism.needs_tree:
         said.append(NEEDS_TREES)
@@ -124,7 +127,7 @@ def remark(mechanism: type[Mechanism]) -> str:
 
 
 def heads_row(mechanism: type[Mechanism]) -> Row:
-    """Return the option that every mechanism has which can be limited to some heads."""
+    """Return the row of the option `heads` in the help text."""
     usual = mechanism.usual_heads
     default = "all" if usual is None else format_numbers(usual)
-    return f"heads={default}", "heads", "the attention heads that it acts on"
+    return f"heads={default}", "heads", "attention heads on which it acts"

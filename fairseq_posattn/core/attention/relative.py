@@ -1,16 +1,16 @@
-"""Relative positions are learnt vectors for clipped distances (Shaw et al. 2018, Eq. 3 and 4).
+"""Relative positions as learnt vectors of clipped distances (Shaw et al. 2018, Eq. 3 and 4).
 
 s_ij = q_i·(k_j + K[c(i,j)])/sqrt(d),  o_i = sum_j a_ij (v_j + V[c(i,j)]),  c(i,j) = clip(j - i)
 
-K and V are learnt tables of 2r + 1 rows, one pair for each layer. No I x I x d tensor is built: the
+K and V are learnt tables of 2r + 1 rows, one pair per layer. No I x I x d tensor is needed: the
 products of a query with all rows are gathered by c, and the weights are summed into 2r + 1 buckets
 before they are multiplied by V.
 
-In a tree c(i,j) is the relation of Wang et al. 2019 (Section 3.1, rules 1 and 2, Eq. 6), whose sign
-runs query minus key, while that of `relative` runs key minus query: both are as published. Or it is
-clip(depth(j) - depth(i)), how much deeper the word of the key lies than that of the query (Omote et
-al. 2019); there the sign would only number the rows in another order. Pieces of one word have the
-same depth, and the end of sentence is one deeper than the deepest word.
+For `tree_relative`, c(i,j) is the clipped relation of Wang et al. 2019 (Section 3.1, rules 1 and 2,
+Eq. 6); as published, its sign is query minus key, whereas that of `relative` is key minus query.
+For `tree_depth_relative`, c(i,j) = clip(depth(j) - depth(i)), the difference in depth between the
+words of key and query (Omote et al. 2019). Pieces of one word have the same depth, and the depth of
+the end of sentence is 1 + that of the deepest word.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from fairseq_posattn.io.records import at_least
 
 @dataclass(frozen=True)
 class RelativeOptions:
-    max: int = option(16, "relations beyond this are treated as this one (clipping)", at_least(1))
+    max: int = option(16, "clip distances or relations to this absolute value", at_least(1))
     shared_heads: bool = option(
-        True, "all heads share one pair of tables; with false each head has its own"
+        True, "share one pair of tables among all heads; false: one pair per head"
     )
 
 
 class ByTables(ScoreBias, ValueTerm):
-    """This base class has tables of learnt vectors, a row for each relation of query and key."""
+    """Base class of mechanisms with tables of learnt vectors, one row per relation."""
 
     accepts_heads = True
     neutral: ClassVar[str | None] = ""
 
     def make_tables(self, rows: int, shared_heads: bool) -> None:
-        """Make the tables of this many rows: one pair for all heads, or one for each of them."""
+        """Create the tables K and V: one pair for all heads, or one per head."""
         tables = 1 if shared_heads else self.head_count
         size = (tables, rows, self.shape.head_width)
         self.keys = nn.Parameter(torch.empty(size))  # K
@@ -52,7 +52,7 @@ class ByTables(ScoreBias, ValueTerm):
             nn.init.xavier_uniform_(table)
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the row of the tables for each query and key: B 1 Q K, or 1 1 Q K."""
+        """Return the table row for each query and key, B 1 Q K or 1 1 Q K."""
         raise NotImplementedError
 
     def diagnostics(self) -> Mapping[str, Tensor]:
@@ -71,7 +71,7 @@ class ByTables(ScoreBias, ValueTerm):
 
 
 class TableByRelation(ByTables):
-    """This base class has tables that are indexed by a clipped relation of query and key."""
+    """Base class of mechanisms with tables that are indexed by a clipped integer relation."""
 
     Options = RelativeOptions
     options: RelativeOptions
@@ -95,12 +95,12 @@ class TableByRelation(ByTables):
 
 
 def for_product(tables: Tensor) -> Tensor:
-    """Return the tables for a product; one that all heads share loses its axis, for one product."""
+    """Drop the axis of a table that all heads share, so that one matrix product suffices."""
     return tables[0] if len(tables) == 1 else tables
 
 
 class Relative(TableByRelation):
-    """A learnt vector of the distance, key minus query, is added to each key and value."""
+    """Adds a learnt vector of the distance, key minus query, to each key and value."""
 
     name = "relative"
     paper = "Shaw et al. 2018, Eq. 3 and 4"
@@ -114,9 +114,9 @@ class Relative(TableByRelation):
 
 
 class TreeRelative(TableByRelation):
-    """A learnt vector of the relation in the dependency tree is added to each key and value.
+    """Adds a learnt vector of the relation in the dependency tree to each key and value.
 
-    The relation is +1 or -1 along an edge, else the sum of the depths with the sign of the order.
+    The relation is +1 or -1 along an edge, else the sum of the depths with the sign of i - j.
     """
 
     name = "tree_relative"
@@ -129,12 +129,11 @@ class TreeRelative(TableByRelation):
     )
 
     def relation(self, ctx: AttentionContext) -> Tensor:
-        """Return the relation in the tree, B Q K; see `SourceTree.relations`."""
         return ctx.given_tree.relations
 
 
 class TreeDepthRelative(TableByRelation):
-    """A learnt vector of the difference of their depths is added to each key and value."""
+    """Adds a learnt vector of the difference in tree depth to each key and value."""
 
     name = "tree_depth_relative"
     paper = "Omote et al. 2019"

@@ -1,8 +1,8 @@
-"""Rotary positions turn queries and keys by their position (RoPE; Su et al. 2021, Eq. 15 and 34).
+"""Rotary position embedding of queries and keys (RoPE; Su et al. 2021, Eq. 15 and 34).
 
-q_i -> R_i q_i and k_j -> R_j k_j, where R_i turns the m-th pair of numbers of a head by the angle
-i base^(-2m/d), m = 0 ... d/2 - 1. So a score depends on the distance of query and key. Values are
-not turned. It is meant with positions `none`.
+q_i -> R_i q_i and k_j -> R_j k_j, where R_i rotates the m-th pair of dimensions of a head by the
+angle i base^(-2m/d), m = 0 ... d/2 - 1. Scores thus depend on the distance of query and key. Values
+are not rotated. Combine it with positions `none`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from fairseq_posattn.io.records import limit, one_of
 class RopeOptions:
     base: float = option(
         10000.0,
-        "a pair is turned by powers of this number, the later the less",
-        limit(lambda base: base > 0, "more than 0"),
+        "base of the rotation frequencies, base^(-2m/d) for pair m",
+        limit(lambda base: base > 0, "a number above 0"),
     )
     layout: str = option(
         "pairs",
-        "pairs: number 2m goes with 2m + 1, as published; halves: number m goes with m + d/2, as "
-        "many programs have it",
+        "pairs: rotate dimensions 2m and 2m + 1 together, as published; halves: dimensions m and "
+        "m + d/2, as in many implementations",
         one_of("pairs", "halves"),
     )
 
 
 class Rope(QKVTransform):
-    """Queries and keys are turned by angles that grow with their position."""
+    """Rotates queries and keys by angles proportional to their position."""
 
     name = "rope"
     paper = "Su et al. 2021, Eq. 15 and 34"
@@ -55,8 +55,8 @@ class Rope(QKVTransform):
     def check(cls, options: RopeOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
         if shape.head_width % 2:
             raise ValueError(
-                f"a head has {shape.head_width} numbers, which make no pairs: take another number "
-                "of heads, or another width"
+                f"it needs an even head width, but that is {shape.head_width}; change the number "
+                "of heads or the width of the model"
             )
 
     def transform(
@@ -72,13 +72,13 @@ class Rope(QKVTransform):
     def angles(
         self, ctx: AttentionContext, width: int, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
-        """Return cosine and sine of the angle of each position and pair, B 1 K D/2 or 1 1 K D/2."""
+        """Return cosines and sines of the angles per position and pair, B or 1, 1 K D/2 each."""
         pair = torch.arange(0, width, 2, device=ctx.device, dtype=torch.float64)  # 2m
         angles = ctx.positions[..., None] * self.options.base ** (-pair / width)
         return angles.cos().to(dtype)[:, None], angles.sin().to(dtype)[:, None]
 
     def turned(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Return x, B H K D, with each pair of its numbers turned."""
+        """Rotate the pairs of dimensions of x, B H K D."""
         wide = at_least_float32(x)
         if self.options.layout == "halves":
             one, two = wide.chunk(2, dim=-1)

@@ -1,4 +1,4 @@
-"""A small batch of padded sentences with random trees serves to try mechanisms on."""
+"""A small batch of padded sentences with random trees for testing mechanisms."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL, SourceTree
 
 WIDTH = 16
-LABELS = {"relations": 9, "tags": 7}  # so many numbers, of which the first four are special
+LABELS = {"relations": 9, "tags": 7}  # vocabulary sizes, including special symbols
 Tree = tuple[list[int], list[int]]
 
 
 def random_tree(pieces: int, seed: int) -> Tree:
-    """Return the word of each piece and of the end of sentence, and the parent of each word.
+    """Return the word index of each piece and of the end of sentence, and the parent of each word.
 
     The root is its own parent.
     """
@@ -40,7 +40,7 @@ TREES = [random_tree(9, 1), random_tree(5, 2), random_tree(1, 3), random_tree(0,
 def context(
     trees: Sequence[Tree], length: int | None = None, left: bool = False, width: int | None = None
 ) -> AttentionContext:
-    """Return the context of several sentences, padded on one side to a length."""
+    """Return the context of several sentences, padded on one side to the same length."""
     length = length or max(len(words) for words, _ in trees)
     width = width or max(1, *(len(parents) for _, parents in trees))
     words = torch.full((len(trees), length), -1)
@@ -56,14 +56,13 @@ def context(
 
 
 def some_brackets(real: Tensor) -> Tensor:
-    """Return how many brackets are open after each piece, B K: of every six pieces two open one,
-    and two close one."""
+    """Return numbers of open brackets, B K; of every six pieces, two open and two close one."""
     place = (real.long().cumsum(dim=1) - 1) % 6
     return depths(real & ((place == 1) | (place == 2)), real & ((place == 4) | (place == 5)))
 
 
 def some_labels(parents: Tensor) -> Tensor:
-    """Return the numbers of two labels for each word, which depend on its place and its parent."""
+    """Return pseudo-random relations and tags of the words, 2 B W."""
     place = torch.arange(parents.size(1))
     own = [
         UNKNOWN_LABEL + (place * 7919 + parents * 10477) // (13 + k) % (n - UNKNOWN_LABEL)
@@ -78,7 +77,7 @@ def inputs(
     left: bool = False,
     dtype: torch.dtype = torch.double,
 ) -> Tensor:
-    """Return inputs, T B C: the same numbers for the same row, and noise in the padding."""
+    """Return inputs, T B C: fixed values for each sentence, and random ones in the padding."""
     x = torch.randn(ctx.length, len(trees), WIDTH, dtype=dtype)
     for row, (words, _) in enumerate(trees):
         start = ctx.length - len(words) if left else 0
@@ -89,14 +88,14 @@ def inputs(
 
 
 def real_pieces(ctx: AttentionContext) -> Tensor:
-    """Return which places are no padding, B K."""
+    """Return which pieces are not padding, B K or 1 K."""
     if ctx.real is not None:
         return ctx.real
     return torch.ones(1, ctx.length, dtype=torch.bool)
 
 
 def moved(ctx: AttentionContext, device: str) -> AttentionContext:
-    """Return the same context on another device."""
+    """Copy a context to another device."""
     tree = ctx.tree
     if tree is not None:
         labels = None if tree.labels is None else tree.labels.to(device)

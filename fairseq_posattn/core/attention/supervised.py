@@ -1,4 +1,4 @@
-"""The stage at which heads learn from trees, and the targets and the loss of what they look for."""
+"""The stage in which heads are supervised by trees, with its targets and loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairseq_posattn.core.source_tree import PADDING, SourceTree
 
 
 class Supervised(Mechanism):
-    """The heads of this mechanism learn from the trees of the training data.
+    """A mechanism whose heads learn from the trees of the training data.
 
     `--criterion tree_supervised_cross_entropy` adds their loss to that of the translation.
     """
@@ -23,11 +23,11 @@ class Supervised(Mechanism):
     found: Tensor | None = None
 
     def supervise(self, scores: Tensor, ctx: AttentionContext) -> Tensor | None:
-        """Return four sums over pieces and heads, as `supervision` makes them: loss, pieces with a
-        target, words right, words. None: the batch has no trees.
+        """Return four sums over pieces and heads, as `supervision` computes them: the loss, the
+        pieces with a target, the correct words, and all words. None: the batch has no trees.
 
-        The scores are B H Q K, as the softmax takes them, in float32 or better; those of forbidden
-        keys are as low as scores can be.
+        The scores are B H Q K, the input of the softmax, in float32 or better; masked keys have
+        the lowest possible score.
         """
         raise NotImplementedError
 
@@ -42,10 +42,10 @@ class Supervised(Mechanism):
 
 
 def supervision(scores: Tensor, targets: ParentTargets) -> Tensor:
-    """Return the sums that `Supervised.supervise` asks for, of these targets.
+    """Return the four sums that `Supervised.supervise` returns, for these targets.
 
-    In half precision small weights would be 0, and their loss infinite. A word is right if its
-    last piece gives the highest score to its target's word.
+    Use scores in float32: in half precision, small weights underflow and give an infinite loss. A
+    word is correct if its last piece has the highest score for a piece of the target word.
     """
     lowest = torch.finfo(scores.dtype).min
     on_target = scores.masked_fill(~targets.allowed[:, None], lowest).logsumexp(dim=-1)  # B H Q
@@ -60,17 +60,18 @@ def supervision(scores: Tensor, targets: ParentTargets) -> Tensor:
     )
 
 
-NO_WORD = -2  # of no piece, not even of padding
+NO_WORD = -2  # differs from the word index of every piece and of padding
 
 
 @dataclass(frozen=True)
 class ParentTargets:
-    """These are the targets of a batch, on its device, made without a loop over words.
+    """The target pieces of each piece of a batch, computed without a loop over words.
 
-    allowed: bool, B Q K, the pieces that a piece should look at. known: bool, B Q, which pieces
-    have some. words: B T, the word of each piece. parents: B T, the parent of the word of each
-    piece, where the root is its own parent. ends: bool, B T, the last pieces of words that have a
-    known parent.
+        targets = ParentTargets.all(ctx.tree)
+
+    allowed: bool, B Q K, the targets. known: bool, B Q, which pieces have a target. words: B T, the
+    word of each piece. parents: B T, the parent of this word; the root is its own parent. ends:
+    bool, B T, the last pieces of words with a known parent.
     """
 
     allowed: Tensor
@@ -81,12 +82,12 @@ class ParentTargets:
 
     @property
     def weights(self) -> Tensor:
-        """Return weights that look at the targets alone, in equal parts, B Q K."""
+        """Return attention weights that are uniform over the targets, B Q K."""
         return self.allowed / self.allowed.sum(dim=-1, keepdim=True).clamp(min=1)
 
     @classmethod
     def all(cls, tree: SourceTree) -> ParentTargets:
-        """Return all pieces of the parent's word as the targets of each piece."""
+        """The targets of each piece are all pieces of the parent of its word."""
         parents = parents_or_own(tree)
         keys = tree.words.masked_fill(~tree.is_word, NO_WORD + PADDING)
         allowed = parents[:, :, None] == keys[:, None, :]
@@ -94,7 +95,7 @@ class ParentTargets:
 
     @classmethod
     def first(cls, tree: SourceTree) -> ParentTargets:
-        """Return the next piece, or for the last one of a word the first one of the parent."""
+        """The target is the next piece of the word, or for its last piece the parent's first."""
         parents = parents_or_own(tree)
         words, columns = tree.words, torch.arange(tree.words.size(1), device=tree.words.device)
         before = words.roll(1, dims=1)
@@ -117,13 +118,13 @@ class ParentTargets:
 
 
 def parents_or_own(tree: SourceTree) -> Tensor:
-    """Return the parent of the word of each piece, B T, or the root itself; else NO_WORD."""
+    """Return the parent of each piece's word, B T, at the root itself; else NO_WORD."""
     inside = tree.words.clamp(0, tree.parents.size(1) - 1)
     return tree.parents.gather(1, inside).masked_fill(~tree.is_word, NO_WORD)
 
 
 def last_pieces(tree: SourceTree) -> Tensor:
-    """Tell which pieces are the last ones of their words, bool, B T."""
+    """Return which pieces are the last of their words, bool, B T."""
     following = tree.words.roll(-1, dims=1)
     following[:, -1] = PADDING
     return tree.is_word & (tree.words != following)

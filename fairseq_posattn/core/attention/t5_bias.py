@@ -1,10 +1,11 @@
-"""The relative position bias of T5 is a learnt score for each range of distances (Raffel et al.
-2020, Section 2.1).
+"""The relative position bias of T5: a learnt bias for each range of distances (Raffel et al. 2020,
+Section 2.1).
 
-s_ij + b_h[bucket(j - i)]. In an encoder half of the buckets are for keys after the query, in a
-decoder all are for the past. The first half of the buckets of a side have one distance each. The
-others hold ranges that grow by a constant factor up to the distance `max`, and the last one has
-all beyond. As in T5, all layers share one table, but scores stay divided by sqrt(d) by default.
+s_ij + b_h[bucket(j - i)]. In an encoder, half of the buckets are for keys after the query; in a
+decoder, all are for the past. The first half of the buckets of a side covers one distance each. The
+others cover ranges that grow by a constant factor up to `max`, and the last one all distances
+beyond. As in T5, all layers share one table; unlike in T5, scores are divided by sqrt(d) by
+default.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ from fairseq_posattn.io.records import limit, one_of
 class T5BiasOptions:
     buckets: int = option(
         32,
-        "there are this many buckets, an even number",
+        "number of buckets, an even number",
         limit(lambda count: count > 3 and count % 2 == 0, "an even number from 4 on"),
     )
-    max: int = option(128, "from this distance on all keys of a side are in one bucket")
+    max: int = option(128, "put all keys of a side from this distance on into one bucket")
     shared: str = option(
         "layers",
-        "layers: all layers have one table, as in T5; nothing: each has its own",
+        "layers: all layers share one table, as in T5; nothing: each layer has its own",
         one_of("layers", "nothing"),
     )
-    scaled: bool = option(True, "with false scores are not divided by sqrt(d), as in T5")
+    scaled: bool = option(True, "divide scores by sqrt(d); false: do not, as in T5")
 
     def __post_init__(self) -> None:
         if self.max <= self.buckets // 2:
             raise ValueError(
-                f"max={self.max}: in a decoder the first {self.buckets // 2} buckets have one "
-                f"distance each, so max is more: take {4 * self.buckets}"
+                f"max={self.max} is too small, because in a decoder the first {self.buckets // 2} "
+                f"buckets cover one distance each; use for example max={4 * self.buckets}"
             )
 
 
 class Table(nn.Module):
-    """This module holds the scores of the buckets for each head."""
+    """The learnt biases of the buckets for each head."""
 
     def __init__(self, heads: int, buckets: int):
         super().__init__()
@@ -54,7 +55,7 @@ class Table(nn.Module):
 
 
 class T5Bias(ScoreBias, QKVTransform):
-    """A learnt number for each range of distances, and each head, is added to the scores."""
+    """Adds a learnt bias per head and range of distances to the scores."""
 
     name = "t5_bias"
     paper = "Raffel et al. 2020, Section 2.1"
@@ -67,8 +68,8 @@ class T5Bias(ScoreBias, QKVTransform):
     neutral = ""
     equation = "b_ij = b_h[bucket(j − i)]"
     shared: Table
-    of_one_side: Tensor  # the least distance of each bucket where all are for the past
-    of_two: Tensor  # the same for each side of an encoder
+    of_one_side: Tensor  # smallest distance of each bucket in a decoder
+    of_two: Tensor  # the same for each side in an encoder
 
     def make_parameters(self) -> None:
         if self.options.shared == "nothing":
@@ -81,14 +82,12 @@ class T5Bias(ScoreBias, QKVTransform):
             self.register_buffer(name, starts, persistent=False)
 
     def for_all_layers(self) -> Table | None:
-        """Return the table of all layers, unless each layer has its own."""
         if self.options.shared == "nothing":
             return None
         return Table(self.head_count, self.options.buckets)
 
     @property
     def table(self) -> Table:
-        """Return the table of this layer, which may be that of all layers."""
         return self.own if self.options.shared == "nothing" else self.shared
 
     def diagnostics(self) -> Mapping[str, Tensor]:
@@ -108,7 +107,7 @@ class T5Bias(ScoreBias, QKVTransform):
         return {"bucket of the distance": self.rows(ctx)[None, None]}
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the bucket of each query and key, Q K."""
+        """Return the bucket for each query and key, Q K."""
         return ctx.cached((T5Bias, self.options), lambda: self.buckets(ctx.distances, ctx.causal))
 
     def buckets(self, distances: Tensor, causal: bool) -> Tensor:
@@ -118,10 +117,9 @@ class T5Bias(ScoreBias, QKVTransform):
 
 
 def starts_of(buckets: int, longest: int) -> list[int]:
-    """Return the least distance of each bucket of a side.
+    """Return the smallest distance in each bucket of a side.
 
-    The distances are compared as whole numbers, because a logarithm may be rounded to the wrong
-    side of a bucket's edge.
+    It uses integer arithmetic, because rounding errors of a logarithm could shift a boundary.
     """
     exact = buckets // 2
     rest = buckets - exact

@@ -1,7 +1,7 @@
-"""A learnable temperature multiplies queries, keys and values (Dufter et al. 2020, Section 2.4).
+"""A learnable temperature of queries, keys and values (Dufter et al. 2020, Section 2.4).
 
-W_q, W_k and W_v are each multiplied by a learnt number for each head, which starts at 1. Where the
-projection has a bias, it is scaled too: gamma (W x + b).
+W_q, W_k and W_v are each multiplied by a learnt scalar per head, initially 1. A bias of the
+projection is scaled, too: gamma (W x + b).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairseq_posattn.core.attention.mechanism import QKVTransform
 
 
 class Temperature(QKVTransform):
-    """Queries, keys and values of each head are multiplied by learnt numbers."""
+    """Multiplies queries, keys and values of each head by learnt scalars."""
 
     name = "temperature"
     paper = "Dufter et al. 2020, Section 2.4"
@@ -31,7 +31,7 @@ class Temperature(QKVTransform):
 
     @torch.no_grad()
     def set_neutral(self) -> None:
-        """Set all factors to 1, which changes nothing."""
+        """Set all factors to 1."""
         self.gamma.fill_(1.0)
 
     def diagnostics(self) -> Mapping[str, Tensor]:

@@ -1,9 +1,9 @@
-"""A learnt bias tells how much each head attends to words of each depth in the dependency tree.
+"""A learnt bias of each head for words of each depth in the dependency tree.
 
 s_ij + w_h,c(j), where c(j) = min(depth(j), max) is the clipped depth of the word of key j, as in
-Wang et al. 2019 (Eq. 5), and the end of sentence has a number of its own. The bias looks at the key
-alone, so it can also stand in cross-attention, where only the source has a tree. It is ours, as a
-small way to let a translation begin at the root of the source.
+Wang et al. 2019 (Eq. 5); the end of sentence has its own bias. The bias depends on the key only, so
+it can also be used in cross-attention, where only the source has a tree. It is our own mechanism,
+for example to let a translation start at the root of the source.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fairseq_posattn.io.records import at_least
 
 @dataclass(frozen=True)
 class TreeDepthBiasOptions:
-    max: int = option(8, "words that lie deeper than this share one number", at_least(1))
+    max: int = option(8, "clip depths to this number of edges", at_least(1))
 
 
 class TreeDepthBias(ScoreBias):
-    """A learnt number for the depth of a key's word in the tree is added to its score."""
+    """Adds a learnt bias for the depth of the key's word in the dependency tree to the scores."""
 
     name = "tree_depth_bias"
     paper = "ours; depths as in Wang et al. 2019, Eq. 5"
@@ -42,7 +42,7 @@ class TreeDepthBias(ScoreBias):
     equation = "b_ij = w_h,c(j), c(j) = min(depth(j), max)"
 
     def make_parameters(self) -> None:
-        # The last number is that of the end of sentence.
+        # The last one is the bias of the end of sentence.
         self.scores = nn.Parameter(torch.zeros(self.head_count, self.options.max + 2))
 
     def diagnostics(self) -> Mapping[str, Tensor]:

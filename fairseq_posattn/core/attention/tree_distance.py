@@ -1,12 +1,12 @@
-"""A bias depends on the number of edges between two words in the dependency tree.
+"""A score bias for the number of edges between two words in the dependency tree.
 
 t_ij is the number of edges between the words of i and j, 0 for pieces of one word.
 
     bias:      s_ij + b_h[min(t_ij, r)]
     gaussian:  s_ij - t_ij^2 / (2 sigma_h^2)
 
-b and sigma are learnt for each head. The end of sentence belongs to no word: with words it has a
-number of its own in b, and no penalty in the bell.
+b and sigma are learnt per head. A word and the end of sentence have no distance: b has a separate
+entry for such pairs, and the Gaussian no penalty.
 """
 
 from __future__ import annotations
@@ -24,24 +24,22 @@ from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
 from fairseq_posattn.io.records import at_least, one_of
 
-START = 4.0  # sigma at the start: a word four edges away loses 1/2
+START = 4.0  # initial sigma, which lowers the score of a word four edges away by 1/2
 
 
 @dataclass(frozen=True)
 class TreeDistanceOptions:
     kind: str = option(
         "bias",
-        "bias: a learnt score for each number of edges; gaussian: a bell over them, whose width is "
-        "learnt",
+        "bias: a learnt bias for each number of edges; gaussian: a Gaussian penalty with learnt "
+        "width",
         one_of("bias", "gaussian"),
     )
-    max: int = option(
-        8, "bias: words further away than this have the score of this distance", at_least(1)
-    )
+    max: int = option(8, "kind=bias: clip distances to this number of edges", at_least(1))
 
 
 class TreeDistance(ScoreBias):
-    """A score depends on the number of edges between the words of query and key."""
+    """Adds a bias for the number of edges between the words of query and key to the scores."""
 
     name = "tree_distance"
     paper = (
@@ -64,7 +62,7 @@ class TreeDistance(ScoreBias):
 
     @torch.no_grad()
     def set_neutral(self) -> None:
-        """Set all scores to zero, or make the bell flat over any tree."""
+        """Set all biases to zero, or make the Gaussian constant over any tree."""
         if self.options.kind == "bias":
             self.scores.zero_()
         else:
@@ -85,19 +83,19 @@ class TreeDistance(ScoreBias):
         if self.options.kind == "bias":
             key = (TreeDistance, self.options.max, self.scores.dtype)
             chosen = ctx.cached(key, lambda: self.chosen(tree).to(self.scores.dtype))
-            # On a GPU the gradient of scores.T[rows] is added up by one row after another.
+            # On a GPU, the backward pass of scores.T[rows] would add up the rows sequentially.
             return (chosen @ self.scores.T).permute(0, 3, 1, 2)
         rate = 0.5 * torch.exp(-2 * at_least_float32(self.log_sigma))  # 1 / (2 sigma^2)
         squares = ctx.cached((TreeDistance, "squares"), lambda: self.squares(tree))
         return -rate[:, None, None] * squares
 
     def chosen(self, tree: SourceTree) -> Tensor:
-        """Return which score each two pieces have, B Q K R."""
+        """Return the table row for each query and key as a one-hot vector, B Q K R."""
         distances = tree.distances
         clipped = distances.clamp(max=self.options.max)
         rows = clipped.masked_fill(distances == NO_PARENT, self.options.max + 1)
         return rows[..., None] == torch.arange(self.options.max + 2, device=rows.device)
 
     def squares(self, tree: SourceTree) -> Tensor:
-        """Return the squares of the distances, B 1 Q K; 0 where there is none."""
+        """Return the squared distances, B 1 Q K; 0 for pairs without a distance."""
         return tree.distances.clamp(min=0).square()[:, None]

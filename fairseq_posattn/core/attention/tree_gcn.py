@@ -1,11 +1,11 @@
-"""A graph convolution over the tree stands before the attention (Bastings et al. 2017).
+"""A graph convolution over the dependency tree before the attention (Bastings et al. 2017).
 
 x_v + ReLU( sum over u of g_uv (W_d h_u + b_l) ),  g_uv = sigmoid(w_d . h_u + c_l)
 
 u runs over the parent of word v, its children, and v itself; d is the direction of the edge (from
-the parent, from a child, or the loop) and l its direction and the name of its relation. Where a
-word has several pieces, h_u is the mean of the pieces of word u, and each piece of v gets what v
-gets, but has a loop of its own. The end of sentence has its loop only.
+the parent, from a child, or self-loop), and l its direction and relation. For words of several
+pieces, h_u is the mean over the pieces of word u, and each piece of v receives the messages to v,
+but has its own self-loop. The end of sentence has only the self-loop.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fairseq_posattn.core.source_tree import SourceTree
 
 @dataclass(frozen=True)
 class TreeGcnOptions:
-    layers: int = option(1, "this many convolutions follow each other", some_layers())
+    layers: int = option(1, "number of stacked convolutions", some_layers())
 
 
 class TreeGcn(PreAttention):
-    """The input of the layer is changed by convolutions over the labelled edges of the tree."""
+    """Applies graph convolutions over the labelled dependency edges to the layer's input."""
 
     name = "tree_gcn"
     paper = "Bastings et al. 2017, Eq. 5 to 8"
@@ -54,8 +54,7 @@ class TreeGcn(PreAttention):
 
 
 class TreeConvolution(nn.Module):
-    """This is one convolution over the parent and the children of each word, and each piece
-    itself."""
+    """One convolution over the parent and the children of each word, and a self-loop."""
 
     def __init__(self, width: int, relations: int):
         super().__init__()
@@ -64,7 +63,7 @@ class TreeConvolution(nn.Module):
         self.from_children = GatedEdges(width, max(relations, 1))
 
     def forward(self, x: Tensor, tree: SourceTree) -> Tensor:
-        """Return the sum over the edges of each piece, B T C, before the ReLU."""
+        """Return the sum of the messages to each piece, B T C, before the ReLU."""
         labels = tree.labels
         assert labels is not None  # needs_labels
         relations = labels[0]
@@ -83,7 +82,7 @@ class TreeConvolution(nn.Module):
 
 
 class GatedEdges(nn.Module):
-    """What edges of one direction bring: g (W h + b_l), with the gate g = sigmoid(w . h + c_l)."""
+    """The messages of one edge direction, g (W h + b_l), with the gate g = sigmoid(w . h + c_l)."""
 
     def __init__(self, width: int, labels: int):
         super().__init__()
@@ -95,19 +94,19 @@ class GatedEdges(nn.Module):
         nn.init.xavier_uniform_(self.gate.weight)
 
     def forward(self, h: Tensor, label: Tensor) -> Tensor:
-        """Return what edges that begin at states h, B W C, with these labels, B W, bring."""
+        """Return the messages of edges from states h, B W C, with labels B W."""
         gate = torch.sigmoid(self.gate(h).squeeze(-1) + self.gate_bias[label])
         mapped: Tensor = self.map(h)
         return gate[..., None] * (mapped + self.label_bias[label])
 
 
 def means_of_words(tree: SourceTree, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean of the pieces of each word, B W C, and whether it has pieces, B W.
+    """Return the mean over the pieces of each word, B W C, and which words have pieces, B W.
 
-    x: B T C. A word has no pieces if they were cut off.
+    x: B T C. Words have no pieces if the sentence was truncated before them.
     """
     words = tree.parents.size(1)
-    index = tree.words.masked_fill(~tree.is_word, words)  # the rest is collected beyond
+    index = tree.words.masked_fill(~tree.is_word, words)  # all other pieces go to an extra row
     zeros = x.new_zeros(x.size(0), words + 1, x.size(2))
     sums = zeros.scatter_add(1, index[..., None].expand_as(x), x)[:, :words]
     ones = tree.is_word.to(x.dtype)

@@ -1,8 +1,8 @@
-"""Relation-aware attention knows the labelled edge between two words (Wang et al. 2020, RAT-SQL).
+"""Relation-aware attention with the labelled edge between two words (RAT-SQL, Wang et al. 2020).
 
-The equations are those of `relative` (Shaw et al. 2018), where c(i,j) says what holds between the
-words of query i and key j: the name of the relation and its direction along an edge of the tree,
-"same word", or "none". The end of sentence has no relation to any piece.
+The equations are those of `relative` (Shaw et al. 2018), where c(i,j) encodes the relation between
+the words of query i and key j: name and direction of a dependency edge, "same word", or "none". For
+the end of sentence it is always "none".
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ NONE, SAME_WORD, FIRST_EDGE = 0, 1, 2
 @dataclass(frozen=True)
 class TreeLabelsOptions:
     shared_heads: bool = option(
-        True, "all heads share one pair of tables; with false each head has its own"
+        True, "share one pair of tables among all heads; false: one pair per head"
     )
 
 
 class TreeLabels(ByTables):
-    """A learnt vector of the labelled edge between their words is added to each key and value."""
+    """Adds a learnt vector of the dependency edge between the words to each key and value."""
 
     name = "tree_labels"
     paper = "Wang et al. 2020, RAT-SQL, Eq. 2"
@@ -42,19 +42,18 @@ class TreeLabels(ByTables):
     equation = "as relative, c(i,j) = relation and direction of the edge, same word, or none"
 
     def make_parameters(self) -> None:
-        self.names = max(self.shape.relations - UNKNOWN_LABEL, 1)  # without those of no word
+        self.names = max(self.shape.relations - UNKNOWN_LABEL, 1)  # without special symbols
         self.make_tables(FIRST_EDGE + 2 * self.names, self.options.shared_heads)
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return what holds between the words of query and key, as a row: B 1 Q K."""
         tree = ctx.given_tree
         return ctx.cached((type(self), self.names), lambda: self.between(tree)[:, None])
 
     def between(self, tree: SourceTree) -> Tensor:
-        """Return the row of what holds between two words, B Q K.
+        """Return the table row for each query and key, B Q K.
 
-        After "none" and "same word" come the relations of the query to its parent, the key, and
-        then those of the key to its parent, the query.
+        The rows are: "none", "same word", the relations of a query to its parent, the key, and
+        those of a key to its parent, the query.
         """
         label = (tree.relation_labels - UNKNOWN_LABEL).clamp(min=0)
         same = (tree.of_queries(tree.words) == tree.of_keys(tree.words)) & tree.of_queries(

@@ -1,15 +1,15 @@
-"""A head learns to look at the parent in the dependency tree (Deguchi et al. 2019).
+"""A head that is trained to attend to the parent in the dependency tree (Deguchi et al. 2019).
 
-The weights a_ij of the head are trained with the cross-entropy -log a_i,t(i), beside the loss of
-the translation. With pieces=first the target t(i) of a piece that does not end its word is the next
-piece. For one that does, it is the first piece of the parent's word, or the piece itself at the
-root. With pieces=all every piece of the parent's word is a target (at the root those of the word
-itself), and the loss is -log of the sum of their weights. The end of sentence has no target, and
-neither has a word whose parent was cut off with the end of its sentence.
+The weights a_ij of the head are trained with the cross-entropy -log a_i,t(i), in addition to the
+translation loss. With pieces=first, the target t(i) of the last piece of a word is the first piece
+of the parent (at the root: the piece itself), and that of any other piece is the next piece. With
+pieces=all, every piece of the parent (at the root: of the word itself) is a target, and the loss is
+-log of the sum of their weights. The end of sentence has no target, nor do words whose parent was
+truncated.
 
-With scores=biaffine the scores of the head are q_i (I + U) k_j / sqrt(d), and in training each
-piece gets the value of its target, not of its own weights (Strubell et al. 2018, LISA). In
-translation it gets what its own weights say. Trees are read in training only.
+With scores=biaffine, the scores of the head are q_i (I + U) k_j / sqrt(d), and in training the head
+attends to the gold targets instead of its own predictions (Strubell et al. 2018, LISA). In
+translation it uses its own predictions. Trees are read in training only.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from fairseq_posattn.io.records import one_of
 class TreeSupervisedOptions:
     scores: str = option(
         "dot",
-        "the head scores as any other (dot), or by a learnt matrix between queries and keys "
-        "(biaffine), and training goes on with the parents of the tree",
+        "dot: the usual scores; biaffine: a learnt matrix between queries and keys, and in "
+        "training the head attends to the gold parents",
         one_of("dot", "biaffine"),
     )
     pieces: str = option(
         "first",
-        "the last piece of a word looks at the first piece of its parent, and the others at the "
-        "next piece (first), or all pieces look at all pieces of the parent (all)",
+        "first: the target of a word's last piece is the first piece of the parent, that of the "
+        "other pieces the next piece; all: the targets are all pieces of the parent",
         one_of("first", "all"),
     )
 
 
 class TreeSupervised(KeyBias, Supervised, WeightChange):
-    """A head learns in training to look at the parent of each word; translation needs no trees."""
+    """Trains a head to attend to the parent of each word; translation needs no trees."""
 
     name = "tree_supervised"
     paper = "Deguchi et al. 2019; scores=biaffine: Strubell et al. 2018"
@@ -81,7 +81,7 @@ class TreeSupervised(KeyBias, Supervised, WeightChange):
                 and other.mechanism(other.options, shape).copies > 1
             ):
                 name = other.mechanism.name
-                raise ValueError(f"a head cannot look at parents beside '{name}'; leave one out")
+                raise ValueError(f"it cannot be combined with '{name}' in a layer; leave one out")
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
         if self.between is None:
@@ -108,7 +108,7 @@ class TreeSupervised(KeyBias, Supervised, WeightChange):
         return {title: self.targets(ctx.tree).allowed[:, None].long()}
 
     def targets_of_batch(self, tree: SourceTree, ctx: AttentionContext) -> ParentTargets:
-        """Return what each piece of the batch should look at, made once for all layers."""
+        """Return the targets of the batch, cached for all layers."""
         return ctx.cached((type(self), self.options.pieces), lambda: self.targets(tree))
 
     def targets(self, tree: SourceTree) -> ParentTargets:

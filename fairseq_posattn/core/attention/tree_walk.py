@@ -1,21 +1,23 @@
-"""A decoder walks along the tree of the source: one head looks, and the others see what is near.
+"""Cross-attention that walks along the source tree: one head selects a word, the others attend near
+it.
 
-a_i are the weights of head 0 by its plain scores, q_i·k_j/sqrt(d), whatever other mechanisms add to
-them, and a_p those of the step to which step i goes back: after the piece before the innermost
-bracket that is open or, in a target without brackets, after the piece before. r is what may hold
-between two words of the source: the same word (the end of sentence is the same as itself), or the
-second is the parent of the first, or its child to the left, or to the right.
+a_i are the weights of head 0 from its plain scores, q_i·k_j/sqrt(d), without other mechanisms, and
+a_p those of an earlier step p: the step before the innermost open bracket or, in a target without
+brackets, the previous step. r is one of four relations between two words of the source: the same
+word (also for the end of sentence with itself), or the second word is the parent, a left child or a
+right child of the first.
 
     m_ij^r = sum_k a_ik [r(k,j)],  n_ij^r = sum_k a_pk [r(k,j)]
     b_ij = log(sum_r m_ij^r + sum_{same, parent} n_ij^r + 0.001)
            + sum_r (m_ij^r q_i·K[r] + n_ij^r q_i·N[r]) / sqrt(d)
 
-b is the bias of all heads but head 0. So they see the word at which head 0 looks with its
-neighbours in the tree, and the head of the bracket with its parent, and their queries say which of
-these they want. K and N are learnt tables of each head.
+b is the bias of all heads except head 0. It favours the word to which head 0 attends and its
+neighbours in the tree, as well as the word of step p and its parent; the query determines which of
+them. K and N are learnt tables of each head.
 
-Where head 0 looks can be taught: with alignments in the data and fairseq's criterion
-label_smoothed_cross_entropy_with_alignment, it looks at the word of which the last piece was made.
+Head 0 can be supervised: with alignments in the data and fairseq's criterion
+label_smoothed_cross_entropy_with_alignment, it attends to the source word that the last piece was
+generated from.
 """
 
 from __future__ import annotations
@@ -36,12 +38,12 @@ from fairseq_posattn.core.attention.mechanism import (
 )
 from fairseq_posattn.core.source_tree import PADDING, SourceTree
 
-FLOOR = 1e-3  # this much of every word is seen from anywhere
-STEPS = 4  # the same word, its parent, its child before it, its child after it
+FLOOR = 1e-3  # keeps the logarithm finite for words that are not near
+STEPS = 4  # relations: same word, parent, left child, right child
 
 
 class TreeWalk(KeyBias):
-    """Head 0 looks at a word, and the other heads see what is near it in the tree."""
+    """Biases all heads towards the words that are near the focus of head 0 in the source tree."""
 
     name = "tree_walk"
     paper = "ours"
@@ -53,7 +55,7 @@ class TreeWalk(KeyBias):
     @classmethod
     def check(cls, options: NoOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
         if shape.heads < 2:
-            raise ValueError("one head looks and the others walk, so a model needs two heads")
+            raise ValueError("it needs a head besides head 0; use at least 2 heads")
 
     def make_parameters(self) -> None:
         size = (self.shape.heads - 1, 2 * STEPS, self.shape.head_width)
@@ -75,16 +77,16 @@ class TreeWalk(KeyBias):
         return torch.cat([torch.zeros_like(bias[:, :1]), bias], dim=1)
 
     def steps(self, ctx: AttentionContext) -> Tensor:
-        """Return what holds between the words of two pieces of the source, B R K K."""
+        """Return for each relation which pieces of the source it connects, B R K K."""
         return ctx.cached(TreeWalk, lambda: one_step_away(ctx.given_tree))
 
     def look(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the weights with which head 0 looks at the source, B Q K."""
+        """Return the weights a of head 0, B Q K."""
         scores = at_least_float32(scaled_scores(q[:, :1], k[:, :1]))
         return softmax_weights(scores, ctx.allowed)[:, 0]
 
     def before(self, look: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return where head 0 looked in the step that each query goes back to, B Q K."""
+        """Return the weights of head 0 in the earlier step p of each query, B Q K."""
         back, all_steps = ctx.steps_before, ctx.with_earlier("look", look)
         back = back.expand(len(look), -1)[..., None]
         return all_steps.gather(1, back.clamp(min=0).expand(-1, -1, look.size(-1))) * (back >= 0)
@@ -96,7 +98,7 @@ class TreeWalk(KeyBias):
 
 
 def one_step_away(tree: SourceTree) -> Tensor:
-    """Tell which key is the same word (or end), the parent, a child before, or after: B R K K."""
+    """Return which keys are the same word (or end), parent, left or right child, B R K K."""
     key, query = tree.of_keys(tree.words), tree.of_queries(tree.words)
     same, before = (query == key) & (key != PADDING), key < query
     child = tree.keys_that_are_children
@@ -104,9 +106,10 @@ def one_step_away(tree: SourceTree) -> Tensor:
 
 
 def alignment_of(looks: Sequence[Tensor]) -> Tensor:
-    """Return where the looks of several layers, B T K, are after each target piece is written.
+    """Return the source alignment of each target piece, B T K, from head 0 of several layers.
 
-    It is their geometric mean, so that its logarithm is the mean of theirs.
+    It is the geometric mean over the layers, shifted by one step, because a step attends to the
+    source word of the piece before it.
     """
     mean = torch.stack([look.clamp(min=1e-8).log() for look in looks]).mean(dim=0).exp()
     return torch.cat([mean[:, 1:], mean[:, -1:]], dim=1)

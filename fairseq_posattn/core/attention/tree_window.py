@@ -1,9 +1,9 @@
-"""A window in the dependency tree lets attention reach words that are few edges away.
+"""A window in the dependency tree restricts attention to words that are few edges away.
 
-A query sees the keys with t_ij <= k, where t_ij is the number of edges between the words of i and
-j. Pieces of one word see each other; the end of sentence sees all pieces, and all see it. Compare
-the masks by distance in the tree of Li et al. 2021, "Improving BERT with Syntax-aware Local
-Attention".
+A query attends to the keys with t_ij <= k, where t_ij is the number of edges between the words of i
+and j. Pieces of one word attend to each other; by default the end of sentence attends to all pieces
+and all pieces to it. Compare the masks by tree distance of Li et al. 2021, "Improving BERT with
+Syntax-aware Local Attention".
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from fairseq_posattn.io.records import at_least, one_of
 
 @dataclass(frozen=True)
 class TreeWindowOptions:
-    hops: int = option(2, "a query sees words that are at most this many edges away", at_least(0))
+    hops: int = option(2, "maximum number of edges between query and key", at_least(0))
     direction: str = option(
         "both",
-        "it sees all of them (both), ancestors only (up), or descendants only (down)",
+        "attend to all words within this distance (both), or only to ancestors (up) or descendants "
+        "(down)",
         one_of("both", "up", "down"),
     )
     end: bool = option(
         True,
-        "the end of sentence sees all words and all see it; with false it sees itself alone, so "
-        "that nothing comes from far away through it",
+        "the end of sentence attends to all words, and all words to it; false: only to itself, so "
+        "that it passes on no information from distant words",
     )
 
 
 class TreeWindow(ScoreMask):
-    """A piece sees the words that are at most some edges away in the dependency tree."""
+    """Restricts a piece to the words within some edges in the dependency tree."""
 
     name = "tree_window"
     paper = "Li et al. 2021"
@@ -49,7 +50,6 @@ class TreeWindow(ScoreMask):
     equation = "keys t_ij ≤ k, where t_ij is the number of edges between the words of i and j"
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return which words are near enough, B 1 Q K; all layers share it."""
         tree = ctx.given_tree
         return ctx.cached((TreeWindow, self.options), lambda: self.near(tree)[:, None])
 
@@ -60,7 +60,7 @@ class TreeWindow(ScoreMask):
             near = near & tree.keys_above()
         elif self.options.direction == "down":
             near = near & tree.keys_below()
-        end = ~tree.of_queries(tree.is_word)  # it belongs to no word, and has no distance
+        end = ~tree.of_queries(tree.is_word)  # distances are undefined outside of words
         if not self.options.end:
             return near & (distances != NO_PARENT) | end & (distances == 0)
         return near | (distances == NO_PARENT) | end

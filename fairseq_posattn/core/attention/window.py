@@ -1,8 +1,8 @@
-"""A window limits attention to near keys (Yang et al. 2019, "Convolutional Self-Attention").
+"""Attention within a window of nearby keys (Yang et al. 2019, "Convolutional Self-Attention").
 
-1D (Eq. 4 to 6): a query sees the keys with |i - j| <= M/2, where size = M + 1.
-2D (Eq. 7 to 9): the query of head h sees, in one softmax, the windowed keys and values of the heads
-h - N/2 ... h + N/2, where across = N + 1; heads beyond the edge do not exist. It has no parameters.
+1D (Eq. 4 to 6): a query attends to the keys with |i - j| <= M/2, where size = M + 1.
+2D (Eq. 7 to 9): a query of head h attends, in one softmax, to the keys and values in the window of
+the heads h - N/2 ... h + N/2 that exist, where across = N + 1. It has no parameters.
 
 In cross-attention i is the diagonal c_i, and 1D is local-m of Luong et al. 2015 (Section 3.2).
 """
@@ -31,26 +31,26 @@ from fairseq_posattn.core.attention.mechanism import (
 from fairseq_posattn.core.attention.pipeline import allowed_pairs
 from fairseq_posattn.core.option_values import option
 
-# From this length in pieces on, and two windows more, the blockwise way is faster. On the CPU that
-# was measured forward and backward, with 4,096 pieces in a batch and with one sentence: both are
-# equally fast at 110 pieces with size=3, 130 with 11, 290 with 101 and 1,020 with 511, and much
-# alike with across=3. On CUDA it is a guess: the start of a kernel takes more of the time there.
+# From this length + 2·size on, blockwise computation is assumed to be faster. Measured on a CPU,
+# forward and backward, with 4,096 pieces in a batch and with one sentence, both are equally fast at
+# 110 pieces with size=3, 130 with 11, 290 with 101 and 1,020 with 511, and similarly with across=3.
+# The value for CUDA, where launching kernels costs relatively more, was not measured.
 LONG = {"cpu": 128, "cuda": 1024}
 
 
 @dataclass(frozen=True)
 class WindowOptions:
-    size: int = option(11, "a query sees this many keys, an odd number, with itself in the middle")
+    size: int = option(11, "number of keys in the window, odd, with the query in the middle")
     across: int = option(
-        1, "a query sees keys of this many heads, an odd number; 3 adds two neighbours"
+        1, "number of heads whose keys a query attends to, odd; 3 adds two neighbouring heads"
     )
 
     def __post_init__(self) -> None:
         for name, value in (("size", self.size), ("across", self.across)):
             if value < 1 or value % 2 == 0:
                 raise ValueError(
-                    f"{name}={value}: a window has its query in the middle, so {name} is odd: "
-                    f"take {max(1, value - 1)} or {max(3, value + 1)}"
+                    f"{name}={value} is not an odd number above 0; use {max(1, value - 1)} or "
+                    f"{max(3, value + 1)}, because a window has its query in the middle"
                 )
 
 
@@ -60,7 +60,7 @@ class CrossWindowOptions(WindowOptions):
 
 
 class Window(ScoreMask, KeyExpansion, FastPath):
-    """A query sees near keys only, those of its own head or of several neighbouring heads."""
+    """Restricts a query to nearby keys, of its own head or also of neighbouring heads."""
 
     name = "window"
     paper = "Yang et al. 2019, Eq. 4 to 9"
@@ -81,12 +81,12 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         if options.across > shape.heads:
             raise ValueError(
                 f"across={options.across}: the model has {shape.heads} attention head"
-                f"{'s' * (shape.heads > 1)}; a window across heads needs at least as many"
+                f"{'s' * (shape.heads > 1)}; use a smaller odd number"
             )
 
     @property
     def copies(self) -> int:  # type: ignore[override]  # read-only: nobody assigns it
-        """Return how many heads a head looks at."""
+        """Return the number of heads whose keys a head attends to."""
         return self.options.across
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
@@ -100,7 +100,7 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         return k, v, exists.flatten(3)
 
     def neighbours(self, device: torch.device) -> Tensor:
-        """Return whether the n-th neighbour of head h exists and h looks there, N H."""
+        """Return whether head h attends to its n-th neighbour, which must exist, N H."""
         head = torch.arange(self.shape.heads, device=device)
         step = torch.arange(self.copies, device=device) - self.copies // 2
         exists = (head + step[:, None] >= 0) & (head + step[:, None] < self.shape.heads)
@@ -110,7 +110,7 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         return exists
 
     def is_short(self, ctx: AttentionContext) -> bool:
-        """Tell whether the whole square of scores is the faster way for this batch."""
+        """Return whether computing the full score matrix is faster for this batch."""
         return ctx.length < LONG.get(ctx.device.type, LONG["cuda"]) + 2 * self.options.size
 
     def reach(self, ctx: AttentionContext) -> int | None:
@@ -121,7 +121,7 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext, dropout: float
     ) -> Tensor | None:
         reach = self.reach(ctx)
-        # The compiler cannot follow a backward pass of our own.
+        # torch.compile does not support a custom backward pass.
         if reach is None or is_compiling() or not takes(q, k, v, dropout):
             return None
         bands = Bands.of(ctx, reach, 1 if ctx.real is None else len(q))
@@ -133,19 +133,16 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         return out
 
     def bias_of_blocks(self, q: Tensor, bands: Bands) -> Tensor:
-        """Return a bias that forbids keys to the queries of each block, B G I J."""
+        """Return a bias that masks forbidden keys in each block, B G I J."""
         allowed = allowed_pairs(q, bands.context, [self])
-        assert allowed is not None  # by the window itself
+        assert allowed is not None  # the window is a mask
         bias = torch.zeros_like(allowed, dtype=q.dtype).masked_fill_(~allowed, lowest(q.dtype))
         by_sentence: Tensor = bias[:, 0].unflatten(0, (bands.sentences, -1))
         return by_sentence
 
 
 def across_heads(x: Tensor, copies: int) -> Tensor:
-    """Return x, B H K D, as B H N K D: the n-th copy of head h is head h + n - N/2.
-
-    Heads beyond the edge are zeros.
-    """
+    """Expand x, B H K D, to B H N K D: the n-th copy of head h is head h + n - N/2, or zeros."""
     if copies == 1:
         return x.unsqueeze(2)
     heads = x.size(1)

@@ -1,4 +1,4 @@
-"""Positions in the sequence and in the tree enter below the first layer; they need torch only."""
+"""Position embeddings for sequences and trees, below the first layer; they require only torch."""
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.option_values import option

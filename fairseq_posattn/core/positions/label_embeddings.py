@@ -1,7 +1,7 @@
-"""Labels of words are further factors of the input (Sennrich and Haddow 2016).
+"""Embeddings of word labels as additional input features (Sennrich and Haddow 2016).
 
-Each piece gets the vector of the relation, or of the part of speech, of its word. The vector is
-added to the embedding x and its positions, or joined with them and projected: W [x ; e].
+Each piece gets an embedding e of the relation, or the part of speech, of its word. It is added to
+the sum x of word embedding and positions, or concatenated and projected: W [x ; e].
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fairseq_posattn.io.records import at_least, one_of
 class LabelOptions:
     fuse: str = option(
         "add",
-        "the vector is added (add), or joined with the input and projected (concat)",
+        "add the embedding to the input (add), or concatenate and project both (concat)",
         one_of("add", "concat"),
     )
-    width: int = option(32, "with fuse=concat: the width of the vectors", at_least(1))
+    width: int = option(32, "fuse=concat: width of the label embedding", at_least(1))
 
 
 class LabelEmbedding(Position):
-    """This base class has a learnt vector for each label of one kind."""
+    """Base class of embeddings of one type of label."""
 
     Options = LabelOptions
     options: LabelOptions
@@ -44,7 +44,7 @@ class LabelEmbedding(Position):
         nn.init.zeros_(self.embedding.weight[PADDING_LABEL])
         if self.changes_input:
             self.projection = nn.Linear(shape.width + width, shape.width, bias=False)
-            with torch.no_grad():  # the input itself is kept at first
+            with torch.no_grad():  # initially passes on the input unchanged
                 self.projection.weight[:, : shape.width] = torch.eye(shape.width)
 
     @property
@@ -68,7 +68,7 @@ class LabelEmbedding(Position):
 
 
 class RelationEmbedding(LabelEmbedding):
-    """The relation of a word to its parent has a learnt vector, added or joined to the input."""
+    """Adds or concatenates a learnt embedding of the word's dependency relation to the input."""
 
     name = "relation_embedding"
     paper = "Sennrich and Haddow 2016"
@@ -82,7 +82,7 @@ class RelationEmbedding(LabelEmbedding):
 
 
 class TagEmbedding(LabelEmbedding):
-    """The part of speech of a word has a learnt vector, added or joined to the input."""
+    """Adds or concatenates a learnt embedding of the word's part of speech to the input."""
 
     name = "tag_embedding"
     paper = "Sennrich and Haddow 2016"

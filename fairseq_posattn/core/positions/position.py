@@ -1,8 +1,8 @@
-"""A position is a small module that gives each piece a vector before the first layer.
+"""Base class of positions: modules that add a vector to each piece before the first layer.
 
-A sinusoid turns a number into a vector (Vaswani et al. 2017; Eq. 3 of Wang et al. 2019). The
-position in the sequence and the one in the tree are added (footnote 1), or joined by a nonlinear
-function (f_abs of Eq. 7), for which the paper prints no formula: the one here is ours.
+A sinusoid maps a number to a vector (Vaswani et al. 2017; Eq. 3 of Wang et al. 2019). Sequence and
+tree positions are added (footnote 1), or combined by a nonlinear function (f_abs of Eq. 7), for
+which the paper gives no formula; the one here is our own.
 """
 
 from __future__ import annotations
@@ -24,23 +24,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PositionShape:
-    """These are the sizes that a position may need to build its parameters."""
+    """The sizes of a model that determine the shapes of a position's parameters."""
 
-    width: int  # the width of the vectors
-    max_positions: int = 1024  # the longest input that the model takes
-    relations: int = 0  # how many names of relations there are, if a position reads labels
-    tags: int = 0  # how many parts of speech there are, if a position reads labels
+    width: int  # width of the vectors
+    max_positions: int = 1024  # maximum input length of the model
+    relations: int = 0  # vocabulary size of the relations, if a position reads them
+    tags: int = 0  # vocabulary size of the parts of speech, if a position reads them
 
 
 class Position(nn.Module):
-    """All positions derive from this class and describe themselves by its class attributes."""
+    """Base class of all positions; class attributes declare the properties of a position.
 
-    name: ClassVar[str]  # what a specification calls it
+    @register
+    class Mine(Position):
+        name = "mine"
+    """
+
+    name: ClassVar[str]  # its name in specifications
     Options: ClassVar[type[DataclassInstance]] = NoOptions
     paper: ClassVar[str] = ""  # the citation that `help` prints
     needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
-    needs_labels: ClassVar[tuple[str, ...]] = ()  # of "relations", "tags": what of ctx.tree.labels
-    causal_safe: ClassVar[bool] = False  # may stand in a decoder: the future changes nothing
+    needs_labels: ClassVar[tuple[str, ...]] = ()  # which ctx.tree.labels: "relations", "tags"
+    causal_safe: ClassVar[bool] = False  # usable in decoders: no output depends on later pieces
 
     def __init__(self, options: Any, shape: PositionShape):
         super().__init__()
@@ -49,35 +54,35 @@ class Position(nn.Module):
         self.make_parameters()
 
     def make_parameters(self) -> None:
-        """Make what is learnt, by self.options and self.shape."""
+        """Create the parameters, according to self.options and self.shape."""
 
     @classmethod
     def check(cls, options: Any, shape: PositionShape) -> None:
-        """Raise a ValueError that says why it cannot work in a model of this shape."""
+        """Raise a ValueError if it does not work in a model of this shape."""
 
     @property
     def changes_input(self) -> bool:
-        """Return whether it changes the sum of embeddings and positions instead of adding to it."""
+        """Return whether it transforms the sum of embeddings and positions, by `change`."""
         return False
 
     def change(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return another input, B Q C, where `changes_input`; x is what all others have made."""
+        """If `changes_input`, return the new input, B Q C; x: embeddings plus other positions."""
         raise NotImplementedError
 
     def forward(self, ctx: AttentionContext) -> Tensor:
-        """Return the vectors that are added to the embeddings, B Q C or 1 Q C.
+        """Return the vectors to add to the embeddings, B Q C or 1 Q C.
 
-        The queries are all pieces, or the last ones when a decoder works step by step. Take
-        positions from `ctx.positions`, which counts real pieces, and never count columns.
+        The queries are all pieces, or the last ones in incremental decoding. Use `ctx.positions`,
+        which does not count padding, instead of counting columns.
         """
         raise NotImplementedError
 
 
 def sinusoid(values: Tensor, width: int) -> Tensor:
-    """Return the sinusoids of integers of any shape, float32 [..., width], in fairseq's layout.
+    """Return sinusoidal embeddings of integers of any shape, float32 [..., width].
 
-    The value itself is used, without the offset of fairseq's table: in that table the row of
-    padding is zero, so depth 1, looked up there, would be a zero vector.
+    The layout is fairseq's, but without the offset of its table, whose row of padding is zero:
+    looked up there, depth 1 would get a zero vector.
     """
     half = width // 2
     steps = torch.arange(half, device=values.device, dtype=torch.float32)
@@ -87,7 +92,7 @@ def sinusoid(values: Tensor, width: int) -> Tensor:
 
 
 class Nonlinear(nn.Module):
-    """The projection tanh(W [seq ; tree] + b) is the paper's main variant."""
+    """The projection tanh(W [seq ; tree] + b), the main variant of Wang et al. 2019."""
 
     def __init__(self, width: int):
         super().__init__()

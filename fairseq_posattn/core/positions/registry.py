@@ -1,4 +1,4 @@
-"""The registry knows all positions by name and reads 'sequence + tree_depth(fuse=add)'."""
+"""The registry of positions, and specifications such as 'sequence + tree_depth(fuse=add)'."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 POSITIONS: dict[str, type[Position]] = {}
 PositionClass = TypeVar("PositionClass", bound=Position)
 INTRODUCTION = """\
-Positions for --{side}-positions. Several are joined by '+', but 'none' stands alone:
+Positions for --{side}-positions. Join several by '+', except 'none':
 
     {example}
 
-An option that is left out has the value that is shown here."""
+Defaults of options are shown below."""
 EXAMPLES = {"encoder": "sequence + tree_depth(fuse=add)", "decoder": "none"}
 
 
 def register(position: type[PositionClass]) -> type[PositionClass]:
-    """Add a position to the table; also for files outside the package, as a class decorator.
+    """Class decorator that makes a position available in specifications.
 
-    Raise a RegistrationError, which names the class and its line, if the class cannot work.
+    Raise a RegistrationError, which names the class and its line, if the class is invalid.
     """
     add(POSITIONS, position, Position, "position", TAKEN_BY_TORCH, check_labels)
     return position
@@ -52,7 +52,7 @@ def register(position: type[PositionClass]) -> type[PositionClass]:
 
 @register
 class NoPosition(Position):
-    """The model gets no absolute positions at all."""
+    """No absolute positions."""
 
     name = "none"
     causal_safe = True
@@ -60,7 +60,7 @@ class NoPosition(Position):
 
 @register
 class SequencePosition(Position):
-    """The position in the sequence is taken from fairseq's own table, sinusoidal or learnt."""
+    """Adds fairseq's own embedding of the position in the sequence, sinusoidal or learnt."""
 
     name = "sequence"
     paper = "Vaswani et al. 2017"
@@ -71,14 +71,14 @@ class SequencePosition(Position):
 class TreeDepthOptions:
     fuse: str = option(
         "nonlinear",
-        "it is joined with 'sequence' so: nonlinear is tanh(W [seq;tree] + b), add is a sum",
+        "combination with 'sequence': tanh(W [seq;tree] + b) (nonlinear), or the sum (add)",
         one_of("add", "nonlinear"),
     )
 
 
 @register
 class TreeDepth(Position):
-    """The depth of the word in the dependency tree is made a vector by a sinusoid."""
+    """Adds a sinusoidal embedding of the word's depth in the dependency tree."""
 
     name = "tree_depth"
     paper = "Wang et al. 2019, Eq. 3, 5 and 7"
@@ -86,7 +86,7 @@ class TreeDepth(Position):
     needs_tree = True
 
     def forward(self, ctx: AttentionContext) -> Tensor:
-        """Return the sinusoids of the depths, B T C; `joined` fuses them with the sequence's."""
+        """Return embeddings of the depths, B T C; `joined` fuses them with those of `sequence`."""
         return sinusoid(ctx.given_tree.depths, self.shape.width)
 
 
@@ -94,7 +94,7 @@ for _position in (RelationEmbedding, TagEmbedding):
     register(_position)
 
 
-# These bring no module with them, since the model has fairseq's table already.
+# These have no module of their own, since the model contains fairseq's table.
 OF_THE_MODEL = (NoPosition, SequencePosition)
 
 
@@ -105,20 +105,21 @@ class PositionUse:
 
 
 class PositionSpecification:
-    """A specification says which absolute positions a model gets; str() is its canonical form."""
+    """The absolute positions of a model; str() returns the canonical specification.
+
+    positions = PositionSpecification("sequence + tree_depth").build(PositionShape(512))
+    """
 
     def __init__(self, text: str = "sequence"):
         terms = parse(text)
         uses = {term.name: use_of(term) for term in terms}
         if any(term.layers is not None for term in terms):
-            raise SpecificationError(
-                f"'{text}': positions enter below the first layer; leave out '@'"
-            )
+            raise SpecificationError(f"'{text}': positions have no layers; leave out '@'")
         if not terms or len(uses) < len(terms) or ("none" in uses and len(uses) > 1):
             known = ", ".join(POSITIONS)
             raise SpecificationError(
-                f"'{text}': expected {known}, or several of them joined by '+', each once and "
-                "'none' alone"
+                f"'{text}': expected {known}, or several of them joined by '+', each at most once "
+                "and without 'none'"
             )
         self.sequence = "sequence" in uses
         self.uses = in_order(uses)
@@ -127,7 +128,7 @@ class PositionSpecification:
         self.tree_depth = tree_depth
         fuses = any(term.options for term in terms if term.name == "tree_depth")
         if fuses and not self.sequence:
-            raise SpecificationError(f"'{text}': fuse has nothing to fuse without 'sequence'")
+            raise SpecificationError(f"'{text}': fuse requires 'sequence'; add it, or omit fuse")
 
     @property
     def needs_tree(self) -> bool:
@@ -146,7 +147,7 @@ class PositionSpecification:
         return format_term(use.position.name, pairs)
 
     def check(self, shape: PositionShape) -> None:
-        """Refuse what a position itself says cannot work in a model of this shape."""
+        """Raise a SpecificationError if a position's `check` refuses a model of this shape."""
         for use in self.uses:
             try:
                 use.position.check(use.options, shape)
@@ -154,13 +155,13 @@ class PositionSpecification:
                 raise SpecificationError(f"{self.format(use)}: {error}") from None
 
     def check_causal(self) -> None:
-        """Refuse positions that cannot stand in a decoder."""
+        """Raise a SpecificationError if a position cannot be used in a decoder."""
         chosen = [use.position for use in self.uses]
         safe = safe_in_decoders()
         refuse_in_decoders(chosen, reason_against_decoders, "--decoder-positions", safe)
 
     def build(self, shape: PositionShape) -> list[Position]:
-        """Return new modules for all positions but that of the sequence, which the model has."""
+        """Return new modules for all positions except 'sequence', which the model contains."""
         return [
             use.position(use.options, shape)
             for use in self.uses
@@ -176,7 +177,7 @@ def joined(
 ) -> Tensor | None:
     """Return the sum of all positions that are added, B Q C or 1 Q C, or None if there is none.
 
-    The fuser joins the position in the sequence with the depth in the tree (f_abs of Eq. 7).
+    fuser: combines sequence position and tree depth (f_abs of Eq. 7); None: they are added.
     """
     whole = sequence
     for position in others:
@@ -198,20 +199,20 @@ def use_of(term: Term) -> PositionUse:
 
 
 def in_order(uses: Mapping[str, PositionUse]) -> list[PositionUse]:
-    """Return the positions as they are added up: sequence, depth in the tree, then the others."""
+    """Return the positions in the order of their sum: sequence, tree depth, then the others."""
     first = [uses[name] for name in ("sequence", "tree_depth") if name in uses]
     return first + [use for use in uses.values() if use not in first]
 
 
 def safe_in_decoders() -> list[str]:
-    """Return the names of all positions that do not look ahead."""
+    """Return the names of all positions that do not depend on later pieces."""
     return [
         name for name, position in POSITIONS.items() if reason_against_decoders(position) is None
     ]
 
 
 def describe(side: str = "encoder") -> str:
-    """Return what '--encoder-positions help' prints about the positions of a side."""
+    """Return the text of `--encoder-positions help`, or for side="decoder" of the decoder's."""
     names = list(POSITIONS) if side == "encoder" else safe_in_decoders()
     remarks = {name: NEEDS_TREES for name in names if POSITIONS[name].needs_tree}
     taken = {name: POSITIONS[name] for name in names}

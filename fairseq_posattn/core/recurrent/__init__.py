@@ -1,4 +1,4 @@
-"""Attention goes over the states of an LSTM here (Dagan 2019); it needs torch only."""
+"""Attention over the states of an LSTM (Dagan 2019); this package requires only torch."""
 
 from fairseq_posattn.core.recurrent.attention import ContentAttention, PositionalAttention
 from fairseq_posattn.core.recurrent.language_model import RecurrentLanguageModel, RecurrentShape

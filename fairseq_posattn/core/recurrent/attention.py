@@ -1,12 +1,11 @@
-"""Each step of an LSTM attends to the states up to it, and its context is combined with its state.
+"""Attention of each step of an LSTM to the states so far, combined with its own state.
 
-One masked T x T matrix of weights and one product with the states give the contexts of all steps at
-once. Given the state of earlier steps, the same code takes further steps: `memory` holds the LSTM's
-states of the earlier ones.
+One masked T x T matrix of weights gives the contexts of all steps at once. For incremental decoding
+the same code continues from a `State`, whose `memory` contains the LSTM's earlier states.
 
-Attention to contents scores the states themselves (Dagan 2019, Eq. 1, 2, 4; Salton et al. 2017).
-The score W_2 tanh(W_1 h_i) of a state does not depend on the step that looks at it, so one row
-of scores serves all steps: each takes its own part of the row.
+Content-based attention scores the states themselves (Dagan 2019, Eq. 1, 2, 4; Salton et al. 2017).
+The score W_2 tanh(W_1 h_i) of a state does not depend on the attending step, so all steps share one
+row of scores and mask it differently.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from fairseq_posattn.core.attention.kernels import softmax_weights
 from fairseq_posattn.core.attention.mechanism import at_least_float32
 from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
 
-State = dict[str, Tensor]  # every tensor with the batch first, so that a beam can reorder it
+State = dict[str, Tensor]  # batch-first tensors, so that beam search can reorder them
 
 
 class StateAttention(nn.Module):
-    """This layer turns h_1 ... h_t into tanh(W [c_t ; h_t]); a subclass makes weights for c_t."""
+    """Maps h_1 ... h_t to tanh(W [c_t ; h_t]); subclasses compute the weights of context c_t."""
 
     def __init__(self, width: int, include_current: bool = True):
         super().__init__()
@@ -34,8 +33,8 @@ class StateAttention(nn.Module):
     ) -> tuple[Tensor, Tensor, State]:
         """Return the combined states, B Q C, the weights, B Q K, and the state for further steps.
 
-        h: B Q C, the states of the LSTM; lengths: B, N of each sentence; state: what the call for
-        the steps before returned.
+        h: B Q C, the states of the LSTM; lengths: B, the length N of each sentence; state: as
+        returned for the previous steps.
         """
         past = 0 if state is None else state["memory"].size(1)
         memory = h if state is None else torch.cat([state["memory"], h], dim=1)  # B K C
@@ -50,32 +49,35 @@ class StateAttention(nn.Module):
     def weigh(
         self, h: Tensor, lengths: Tensor, keys: Tensor, allowed: Tensor, state: State | None
     ) -> tuple[Tensor, State]:
-        """Return the weights, B Q K, and the state that the subclass needs for further steps.
+        """Return the weights, B Q K, and the state of the subclass for further steps.
 
-        keys: K, the number of each step, counted from 0; allowed: Q K, which step may see which.
+        keys: K, the steps, from 0; allowed: Q K, the steps to which a step may attend.
         """
         raise NotImplementedError
 
 
 class ContentScore(nn.Module):
-    """This small network gives each state a score (Eq. 4)."""
+    """A two-layer network that scores each state (Eq. 4)."""
 
     def __init__(self, width: int):
         super().__init__()
         self.inner = nn.Linear(width, width)  # W_1
         self.outer = nn.Linear(width, 1)  # W_2
-        for layer in (self.inner, self.outer):  # as in the authors' program
+        for layer in (self.inner, self.outer):  # as in the authors' code
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
 
     def forward(self, h: Tensor) -> Tensor:
-        """Return the score of each state, B K, of h, B K C."""
+        """Return the scores, B K, of the states h, B K C."""
         scores: Tensor = self.outer(self.inner(h).tanh())  # B K 1
         return scores.squeeze(-1)
 
 
 class ContentAttention(StateAttention):
-    """The weights come from the contents of the states (Eq. 1, 2 and 4)."""
+    """Attention by the contents of the states (Eq. 1, 2 and 4).
+
+    combined, weights, state = ContentAttention(width)(h, lengths)
+    """
 
     def __init__(self, width: int, include_current: bool = True):
         super().__init__(width, include_current)
@@ -91,7 +93,10 @@ class ContentAttention(StateAttention):
 
 
 class PositionalAttention(StateAttention):
-    """The weights come from the positions of the states (Eq. 5 to 12)."""
+    """Attention by the positions of the states (Eq. 5 to 12).
+
+    combined, weights, state = PositionalAttention(width)(h, lengths)
+    """
 
     def __init__(
         self,

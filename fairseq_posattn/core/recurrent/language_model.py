@@ -1,4 +1,4 @@
-"""The language models of Dagan 2019 are an LSTM, attention to its states, and tied embeddings."""
+"""The language models of Dagan 2019: an LSTM with attention to its states and tied embeddings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fairseq_posattn.core.recurrent.attention import (
 )
 
 ATTENTIONS = ("none", "content", "positional")
-START_RANGE = 0.1  # the embedding starts uniformly between -0.1 and 0.1
+START_RANGE = 0.1  # the embedding is initialised uniformly between -0.1 and 0.1
 
 
 @dataclass(frozen=True)
 class RecurrentShape:
-    """These are the sizes and settings of a language model.
+    """The sizes and settings of a language model.
 
-    Embedding and LSTM have one width, since input and output embeddings are tied.
+    Embedding and LSTM have the same width, because input and output embeddings are tied.
     """
 
     vocabulary: int
@@ -42,7 +42,11 @@ class RecurrentShape:
 
 
 class RecurrentLanguageModel(nn.Module):
-    """A language model makes features of tokens, and scores of the next tokens of features."""
+    """Computes features of tokens, and from features the scores of the next tokens.
+
+    features, weights, state = model.features(tokens, lengths)
+    scores = model.scores(features)
+    """
 
     def __init__(self, shape: RecurrentShape):
         super().__init__()
@@ -61,10 +65,10 @@ class RecurrentLanguageModel(nn.Module):
     def features(
         self, tokens: Tensor, lengths: Tensor, state: State | None = None
     ) -> tuple[Tensor, Tensor | None, State]:
-        """Return features, B T C, the weights of the attention, B T K, and the state.
+        """Return features, B T C, attention weights, B T K, and the state for further tokens.
 
-        tokens: B T, padded on the right if at all; lengths: B, N of each sentence; state: what the
-        call for the tokens before these returned.
+        tokens: B T, padded on the right; lengths: B, the length N of each sentence; state: as
+        returned for the previous tokens.
         """
         x = self.dropout(self.embedding(tokens), self.shape.input_dropout)
         h, state_of_lstm = self.run_lstm(x, state)
@@ -75,7 +79,7 @@ class RecurrentLanguageModel(nn.Module):
         return self.dropout(h, self.shape.output_dropout), weights, {**state_of_lstm, **state}
 
     def run_lstm(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """Return the states of the LSTM, B T C, and what it needs to go on after them."""
+        """Return the outputs of the LSTM, B T C, and its state for further steps."""
         if state is None:
             h, (hidden, cell) = self.lstm(x)
         else:
@@ -86,7 +90,7 @@ class RecurrentLanguageModel(nn.Module):
         return h, {"lstm.hidden": hidden.transpose(0, 1), "lstm.cell": cell.transpose(0, 1)}
 
     def scores(self, features: Tensor) -> Tensor:
-        """Return the score of each word, B T vocabulary, by the embedding itself."""
+        """Return the scores of all words, B T vocabulary, with the tied embedding."""
         return F.linear(features, self.embedding.weight, self.bias)
 
     def dropout(self, x: Tensor, probability: float) -> Tensor:
@@ -94,7 +98,7 @@ class RecurrentLanguageModel(nn.Module):
 
 
 def build_attention(shape: RecurrentShape) -> StateAttention | None:
-    """Return the attention that the settings name, or None for the plain LSTM."""
+    """Return the attention layer for the settings, or None for a plain LSTM."""
     if shape.attention == "content":
         return ContentAttention(shape.width, shape.include_current)
     if shape.attention == "positional":
@@ -107,12 +111,14 @@ def build_attention(shape: RecurrentShape) -> StateAttention | None:
             shape.epsilon,
         )
     if shape.attention != "none":
-        raise ValueError(f"attention {shape.attention!r}: choose from {', '.join(ATTENTIONS)}")
+        raise ValueError(
+            f"unknown attention {shape.attention!r}; choose from {', '.join(ATTENTIONS)}"
+        )
     return None
 
 
 def after(state: State | None, prefix: str) -> State | None:
-    """Return the part of a state whose names begin with the prefix, without the prefix."""
+    """Return the entries of a state with this prefix, and remove the prefix from their names."""
     if state is None:
         return None
     return {

@@ -1,7 +1,8 @@
-"""Attention to positions is that of Dagan 2019 ("Positional Attentive Language Models", Eq. 5-12).
+"""Positional attention (Dagan 2019, "Positional Attentive Language Models", Eq. 5-12).
 
-A small LSTM reads the states and says at each step where to look, mu, and how sharply, sigma. A
-position is i / N; N is the length of the sentence. Equation 10 lacks a minus sign in print.
+A small LSTM reads the states and predicts at each step the centre mu and the width sigma of the
+attention. A position is i / N, where N is the length of the sentence. In the printed Equation 10, a
+minus sign is missing.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.kernels import softmax_weights
 from fairseq_posattn.core.attention.mechanism import at_least_float32
 
-# Without a bound mu grows by a factor at each step and overflows while a model explodes. With mu at
-# this bound (ours) all weight lies on the last key already.
+# An upper bound of mu (our addition), which could otherwise grow exponentially and overflow. With
+# mu at this bound, the last key already has all the weight.
 FURTHEST = 1e4
 CLAMPS = ("equation", "text", "unit", "none")
 
 
 class PositionGenerator(nn.Module):
-    """This small LSTM predicts mu and sigma of each step from the states up to it.
+    """A small LSTM that predicts mu and sigma of each step from the states so far.
 
-    The option clamp says how Eq. 8 limits mu. `equation` takes it as printed, max(mu, t/N), so that
-    mu lies at the present or beyond; `text` takes what the text of the paper says, mu in [0, t/N];
-    `unit` keeps mu in [0, 1]; `none` sets no limit.
+    clamp: how Eq. 8 limits mu: `equation`: as printed, max(mu, t/N), so that mu is never before the
+    current step; `text`: as in the text of the paper, mu in [0, t/N]; `unit`: mu in [0, 1]; `none`:
+    no limit. floor: minimum of sigma.
     """
 
     def __init__(self, width: int, hidden: int = 20, clamp: str = "equation", floor: float = 0.0):
         super().__init__()
         if clamp not in CLAMPS:
-            raise ValueError(f"clamp {clamp!r}: choose from {', '.join(CLAMPS)}")
+            raise ValueError(f"unknown clamp {clamp!r}; choose from {', '.join(CLAMPS)}")
         self.clamp, self.floor = clamp, floor
         self.compress = nn.LSTM(width, hidden, batch_first=True)
         self.to_mu = nn.Linear(hidden, 3)  # W_mu
@@ -42,8 +43,8 @@ class PositionGenerator(nn.Module):
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Return mu and sigma, B T each, and the state for further steps.
 
-        h: B T C, the states of the LSTM that attends; lengths: B, N of each sentence; state: what
-        the call for the steps before returned. Every tensor of a state has the batch first.
+        h: B T C, the states of the attending LSTM; lengths: B, the length N of each sentence;
+        state: as returned for the previous steps, with batch-first tensors.
         """
         state = self.start(h) if state is None else state
         past = (state["hidden"][None].contiguous(), state["cell"][None].contiguous())
@@ -79,13 +80,13 @@ class PositionGenerator(nn.Module):
         return torch.stack(found, dim=1)
 
     def bounds(self, present: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the least and the greatest mu of each step, B T each; present: t / N, B T."""
+        """Return the lower and upper bounds of mu, B T each; present: t / N, B T."""
         zero, furthest = torch.zeros_like(present), torch.full_like(present, FURTHEST)
         return {
             "equation": (present, furthest),
             "text": (zero, present),
             "unit": (zero, torch.ones_like(present)),
-            "none": (zero, furthest),  # never negative anyway, by Eq. 7
+            "none": (zero, furthest),  # Eq. 7 is never negative
         }[self.clamp]
 
 
@@ -96,11 +97,10 @@ def columns(*matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
 def gaussian_weights(
     mu: Tensor, sigma: Tensor, positions: Tensor, allowed: Tensor, epsilon: float = 1e-3
 ) -> Tensor:
-    """Return weights, B Q K in float32 at least, normalised over the allowed keys (Eq. 10 and 11).
+    """Return weights normalised over the allowed keys, B Q K, in float32 or better (Eq. 10 and 11).
 
-    mu, sigma: B Q; positions: B K, i / N; allowed: bool, broadcastable to B Q K. A softmax is the
-    same and stays right in rows where every gamma by itself would underflow, since it subtracts the
-    largest exponent. A row in which nothing is allowed gives zeros.
+    mu, sigma: B Q; positions: B K, i / N; allowed: bool, broadcastable to B Q K. It uses the
+    equivalent softmax, which does not underflow. Rows without any allowed key are zero.
     """
     offset = at_least_float32(positions)[:, None, :] - at_least_float32(mu)[:, :, None]  # B Q K
     spread = 2 * at_least_float32(sigma).square() + epsilon  # B Q

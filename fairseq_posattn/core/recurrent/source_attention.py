@@ -1,8 +1,8 @@
-"""The states of a decoder attend to those of its source (Dagan 2019, Section 4.1).
+"""Attention of an LSTM decoder to the states of its source (Dagan 2019, Section 4.1).
 
-The mechanisms are those of the language models, but all of the source may be seen: N is its length,
-p_i = i / N counts from 1 as Eq. 12 prints it, and mu needs no clamp to the past. Therefore constant
-factors of the building blocks, (1, 1, 0) or (0, 0, 1), lead mu through a source of any length.
+The mechanisms are those of the language models, but attend to the whole source: N is its length,
+p_i = i / N counts from 1 as printed in Eq. 12, and mu is not clamped to the past. Constant factors
+of the building blocks, (1, 1, 0) or (0, 0, 1), thus move mu through a source of any length.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from fairseq_posattn.core.attention.kernels import softmax_weights
 from fairseq_posattn.core.attention.mechanism import at_least_float32
 from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
 
-State = dict[str, Tensor]  # from earlier steps; every tensor has the batch first
+State = dict[str, Tensor]  # of earlier steps, as batch-first tensors
 
 
 class Source(NamedTuple):
-    """These are the states that are attended to; padding may stand anywhere."""
+    """The states of the source; padding may be anywhere."""
 
     states: Tensor  # B S C
-    real: Tensor  # B S, bool, True = no padding
+    real: Tensor  # B S, bool, True = not padding
 
     @property
     def lengths(self) -> Tensor:
@@ -36,7 +36,7 @@ class Source(NamedTuple):
 
 
 class SourceAttention(nn.Module):
-    """This layer turns h_t into tanh(W [c_t ; h_t]); a subclass makes the weights of c_t."""
+    """Maps h_t to tanh(W [c_t ; h_t]); subclasses compute the weights of the context c_t."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -45,18 +45,18 @@ class SourceAttention(nn.Module):
     def forward(
         self, h: Tensor, source: Source, state: State | None = None
     ) -> tuple[Tensor, Tensor, State]:
-        """Return the combined states, B Q C, the weights, B Q S, and the state for later steps."""
+        """Return combined states, B Q C, weights, B Q S, and the state for further steps."""
         weights, state = self.weigh(h, source, state)
         context = torch.bmm(weights.type_as(h), source.states)  # Eq. 13: B Q C
         return torch.tanh(self.combine(torch.cat([context, h], dim=-1))), weights, state
 
     def weigh(self, h: Tensor, source: Source, state: State | None) -> tuple[Tensor, State]:
-        """Return the weights, B Q S in float32 at least, and the state for further steps."""
+        """Return the weights, B Q S, in float32 or better, and the state for further steps."""
         raise NotImplementedError
 
 
 class PositionalSourceAttention(SourceAttention):
-    """The weights come from positions in the source (Eq. 5 to 12)."""
+    """Attention by positions in the source (Eq. 5 to 12)."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class PositionalSourceAttention(SourceAttention):
 
 
 class ContentSourceAttention(SourceAttention):
-    """The weights come from contents (Eq. 1), by a small perceptron (Bahdanau et al. 2014)."""
+    """Attention by contents (Eq. 1) with a multi-layer perceptron (Bahdanau et al. 2014)."""
 
     def __init__(self, width: int):
         super().__init__(width)

@@ -1,1 +1,1 @@
-"""This package holds the training criteria that the plug-in registers with fairseq."""
+"""Training criterions that the plug-in registers with fairseq."""

@@ -1,9 +1,9 @@
-"""Register fused_label_smoothed_cross_entropy: fairseq's loss with less time and memory.
+"""The criterion fused_label_smoothed_cross_entropy: fairseq's loss in less time and memory.
 
-The value is that of label_smoothed_cross_entropy but for rounding, and so is the gradient. fairseq
-holds the probabilities of all words and their gradients beside the scores; here the gradient takes
-the place of the scores. On a CPU the criterion projects the features itself, some rows at a time,
-so that there are never the scores of a whole batch, nor any of padding.
+The loss and its gradient equal those of label_smoothed_cross_entropy up to rounding errors. fairseq
+keeps logits, log-probabilities and their gradients in memory; here the gradient overwrites the
+logits. On a CPU, the criterion also computes the output projection itself, some rows at a time, so
+that the logits of a whole batch are never in memory, and those of padding are never computed.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -24,26 +24,25 @@ from torch import Tensor, nn
 from fairseq_posattn.core.label_smoothing import projected_cross_entropy, smoothed_cross_entropy
 from fairseq_posattn.core.table_gradient import TableGradient, rows, shared
 
-ONLY_FEATURES = "features_only"  # what fairseq's Transformers call this option of theirs
-TABLE = "table of the last product"  # where a batch keeps it for the loss
+ONLY_FEATURES = "features_only"  # the argument of fairseq's Transformers
+TABLE = "table of the last product"  # the key of a sample with the weight of the projection
 
 
 @dataclass
 class FusedCrossEntropyConfig(stock.LabelSmoothedCrossEntropyCriterionConfig):
-    """These are the options of the criterion fused_label_smoothed_cross_entropy."""
+    """Options of the criterion, the same as those of label_smoothed_cross_entropy."""
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=FusedCrossEntropyConfig)
 class LabelSmoothedCrossEntropyCriterion(stock.LabelSmoothedCrossEntropyCriterion):
-    """Computes the loss from the scores; where a model gives none, fairseq's way is taken.
+    """Label-smoothed cross-entropy; falls back to fairseq's for models that return no plain logits.
 
-    It has the name of fairseq's class because fairseq asks for the name in a checkpoint before it
-    goes on with the optimiser's state in it.
+    The class has the name of fairseq's own, because fairseq compares the name with the one in a
+    checkpoint before it restores the optimizer's state.
     """
 
     def forward(self, model, sample, reduce=True):
-        """Return loss, sample size and what is logged; the model may leave the last product to
-        the loss."""
+        """Return loss, sample size and logging output."""
         if not self.takes_features(model, reduce):
             return super().forward(model, sample, reduce)
         inputs = {**sample["net_input"], ONLY_FEATURES: True}
@@ -51,12 +50,12 @@ class LabelSmoothedCrossEntropyCriterion(stock.LabelSmoothedCrossEntropyCriterio
             return super().forward(model, {**sample, "net_input": inputs, TABLE: table}, reduce)
 
     def takes_features(self, model, reduce: bool) -> bool:
-        """Return whether nothing but the loss needs the scores of a model."""
+        """Return whether the loss can be computed from features, as nothing else needs logits."""
         others = not reduce or self.report_accuracy or self.ignore_prefix_size
         return not others and gives_scores(model) and gives_features(model)
 
     def compute_loss(self, model, net_output, sample, reduce=True):
-        """Return the summed loss, and the negative log likelihood of the target."""
+        """Return the summed loss and the summed negative log-likelihood of the target."""
         if not reduce or self.ignore_prefix_size or not gives_scores(model):
             return super().compute_loss(model, net_output, sample, reduce)
         found = net_output[0].flatten(0, -2)
@@ -68,7 +67,7 @@ class LabelSmoothedCrossEntropyCriterion(stock.LabelSmoothedCrossEntropyCriterio
 
 
 def gives_scores(model) -> bool:
-    """Return whether the output of a model is scores of all words, before any softmax."""
+    """Return whether a model returns plain logits over the vocabulary."""
     decoder = getattr(model, "decoder", None)
     plain = getattr(type(decoder), "get_normalized_probs", None)
     adaptive = getattr(decoder, "adaptive_softmax", None)
@@ -76,9 +75,9 @@ def gives_scores(model) -> bool:
 
 
 def gives_features(model) -> bool:
-    """Return whether a model on a CPU can leave out the last product, which is a plain one.
+    """Return whether a model can return features, and has a plain output projection on a CPU.
 
-    Elsewhere one large product is faster. Half precision would round each of the sums.
+    On a GPU, one large product is faster. In half precision, each partial sum would be rounded.
     """
     decoder = getattr(model, "decoder", None)
     last = getattr(decoder, "output_projection", None)
@@ -88,7 +87,7 @@ def gives_features(model) -> bool:
         and last.weight.device.type == "cpu"
         and last.weight.dtype in (torch.float32, torch.float64)
         and getattr(type(decoder), "output_layer", None) is TransformerDecoderBase.output_layer
-        # The wrapper of several processes would take the last product for one that is not used.
+        # The wrapper for distributed training would treat the projection as unused.
         and not getattr(model, "find_unused_parameters", False)
         and ONLY_FEATURES in inspect.signature(unwrapped(model).forward).parameters
     )
@@ -96,14 +95,14 @@ def gives_features(model) -> bool:
 
 @contextlib.contextmanager
 def sharing(model) -> Iterator[tuple[Tensor, TableGradient]]:
-    """Let all embeddings in the table of the last product add their gradients to its own."""
+    """Let embeddings that are tied to the output projection add to its gradient directly."""
     weight, total = model.decoder.output_projection.weight, TableGradient()
     table = shared(weight, total) if torch.is_grad_enabled() else weight
     embeddings = [m for m in model.modules() if type(m) is nn.Embedding and m.weight is weight]
     try:
         for embedding in embeddings if table is not weight else ():
             lookup = partial(rows, table, padding=embedding.padding_idx, total=total)
-            embedding.forward = lookup  # type: ignore[method-assign]  # until the batch is done
+            embedding.forward = lookup  # type: ignore[method-assign]  # removed below
         yield table, total
     finally:
         for embedding in embeddings:
@@ -111,7 +110,7 @@ def sharing(model) -> Iterator[tuple[Tensor, TableGradient]]:
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Return the model without the wrappers that fairseq puts around it for several processes."""
+    """Return the model without fairseq's wrappers for distributed training."""
     while isinstance(inner := getattr(model, "module", None), nn.Module):
         model = inner
     return model

@@ -1,9 +1,9 @@
-"""Train with a cross-entropy that is summed, not averaged, over all words, as Dagan (2019) did.
+"""The criterion summed_cross_entropy: cross-entropy summed over all words, as in Dagan (2019).
 
-fairseq divides the gradient by the sample size, summed over processes and --update-freq. A sample
-size of 0 leaves the gradient undivided, because the trainer then divides by 1, so several processes
-or batches of one update give the sum of them all. Loss and perplexity are reported for each word,
-in base 2, as fairseq's cross_entropy reports them.
+fairseq divides the gradient by the sample size, summed over processes and --update-freq. Here the
+sample size is 0, for which the trainer divides by 1, so that the gradient is the sum over all
+processes and batches of an update. Loss and perplexity are reported per word and in base 2, as for
+fairseq's cross_entropy.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ UNDIVIDED = 0
 
 @register_criterion("summed_cross_entropy", dataclass=FairseqDataclass)
 class SummedCrossEntropyCriterion(FairseqCriterion):
-    """Computes the summed cross-entropy. Its gradient grows with the batch, so use it with
-    --clip-norm."""
+    """Summed cross-entropy; use it with --clip-norm, because its gradient grows with the batch."""
 
     def forward(self, model, sample, reduce: bool = True):
         net_output = model(**sample["net_input"])
@@ -41,7 +40,7 @@ class SummedCrossEntropyCriterion(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
-        """Log loss and perplexity of each word, as cross_entropy does."""
+        """Log loss and perplexity per word, as cross_entropy does."""
         CrossEntropyCriterion.reduce_metrics(logging_outputs)
 
     @staticmethod

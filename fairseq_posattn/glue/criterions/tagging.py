@@ -1,8 +1,7 @@
-"""Train a tagger with cross-entropy, and report the accuracy of groups of words.
+"""The criterion tagging: cross-entropy, with the accuracy on three groups of words.
 
-The groups are those of the program of Dufter et al. (2020): all words, those out of vocabulary,
-which the dictionary lacks, and the ambiguous ones, which it has and which have several tags in
-training.
+As in the program of Dufter et al. (2020), these are all words, out-of-vocabulary words, and
+ambiguous words, which are in the dictionary and have several tags in the training data.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from fairseq_posattn.text.tagging.accuracy import GROUPS, mean_loss, totals
 
 @register_criterion("tagging", dataclass=FairseqDataclass)
 class TaggingCriterion(FairseqCriterion):
-    """Averages the cross-entropy over the words that have a tag."""
+    """Cross-entropy, averaged over the words that have a tag."""
 
     def __init__(self, task):
         super().__init__(task)
@@ -42,7 +41,7 @@ class TaggingCriterion(FairseqCriterion):
         return loss, counts["words"], logging_output
 
     def counts(self, words: Tensor, target: Tensor, found: Tensor) -> dict[str, int]:
-        """Count the words, and those whose tag was found, among all words and in each group."""
+        """Count the words and the correctly tagged words of each group."""
         tagged = target != self.vocabulary.tags.pad()
         right = found == target
         groups = {
@@ -58,7 +57,7 @@ class TaggingCriterion(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
-        """Log the loss, and the accuracy of each group of words."""
+        """Log the loss and the accuracy on each group of words."""
         total = totals(logging_outputs)
         metrics.log_scalar("loss", mean_loss(total), total["words"], round=3)
         for prefix, name in GROUPS.items():
@@ -72,6 +71,6 @@ class TaggingCriterion(FairseqCriterion):
 
 
 def percentage(meters, prefix: str) -> float:
-    """Return the accuracy of a group in percent, or not-a-number if it has no words."""
+    """Return the accuracy on a group in percent, or NaN if it has no words."""
     words = meters[f"_{prefix}words"].sum
     return round(100 * float(meters[f"_{prefix}right"].sum) / words, 3) if words else math.nan

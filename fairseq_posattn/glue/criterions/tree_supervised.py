@@ -1,9 +1,9 @@
-"""Register tree_supervised_cross_entropy, which also trains heads to look at parents.
+"""The criterion tree_supervised_cross_entropy, which also trains heads to attend to parents.
 
 loss = label-smoothed cross-entropy + tree_loss * n * mean over the pieces of -log a_i,t(i)
 
-The cross-entropy is the sum over the n pieces of the target, also under --sentence-avg. The
-mechanism tree_supervised says what a_i,t(i) is.
+The cross-entropy is summed over the n pieces of the target, also with --sentence-avg. The mechanism
+tree_supervised defines a_i,t(i).
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -25,29 +25,29 @@ NAME = "tree_supervised_cross_entropy"
 SUMS = ("tree_loss", "tree_pieces", "tree_right", "tree_words")  # in the order of `supervision`
 
 NOTHING_LEARNS = (
-    f"--criterion {NAME} needs a Transformer of this plug-in with a head that learns from trees; "
-    "name one with --encoder-attention tree_supervised, or another criterion"
+    f"--criterion {NAME} needs a posattn_transformer with a head that learns from trees; add one "
+    "with --encoder-attention tree_supervised, or use another criterion"
 )
 NO_TREES_TO_LEARN = (
-    "the training data have no trees, which the mechanism tree_supervised learns from; make them "
-    "with posattn-prepare, and use --task structured_translation"
+    "the mechanism tree_supervised learns from trees, but the training data have none; make data "
+    "with trees with posattn prepare, and use --task structured_translation"
 )
 
 
 @dataclass
 class TreeSupervisedConfig(FusedCrossEntropyConfig):
-    """These are the options of the criterion tree_supervised_cross_entropy."""
+    """Options of the criterion: those of fused_label_smoothed_cross_entropy, and --tree-loss."""
 
     tree_loss: float = option(
-        0.5, "multiply the loss of the heads that learn to look at parents by this"
+        0.5, "set the weight of the loss of heads that learn to attend to parents (default: 0.5)"
     )
 
 
 @register_criterion(NAME, dataclass=TreeSupervisedConfig)
 class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
-    """Adds the loss of the heads that learn from trees, and logs how many parents they find."""
+    """Label-smoothed cross-entropy plus the loss of heads that learn from trees."""
 
-    def __init__(  # fairseq finds the options by these names
+    def __init__(  # fairseq passes options by parameter name
         self,
         task,
         sentence_avg,
@@ -58,12 +58,12 @@ class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     ):
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
         if not 0 <= tree_loss < math.inf:
-            raise InputError(f"--tree-loss {tree_loss}: give a number from 0 on")
+            raise InputError(f"--tree-loss {tree_loss} is negative or infinite; give a number >= 0")
         self.tree_loss = tree_loss
-        self.sums = None  # of the batch that `forward` works on
+        self.sums = None  # the sums of the current batch
 
     def forward(self, model, sample, reduce=True):
-        """Return loss, sample size and what is logged, with four sums about trees."""
+        """Return loss, sample size and logging output, which includes the four tree sums."""
         loss, sample_size, logged = super().forward(model, sample, reduce)
         sums = loss.new_zeros(len(SUMS)) if self.sums is None else self.sums.data
         logged.update(zip(SUMS, sums, strict=True))  # all workers must log the same names
@@ -71,7 +71,7 @@ class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         return loss, sample_size, logged
 
     def compute_loss(self, model, net_output, sample, reduce=True):
-        """Return the loss with that of the heads, and the negative log likelihood of the target."""
+        """Return the total loss and the negative log-likelihood of the target."""
         loss, nll_loss = super().compute_loss(model, net_output, sample, reduce)
         extra = net_output[1]
         self.sums = extra.get("tree_supervision") if isinstance(extra, dict) else None
@@ -84,7 +84,7 @@ class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        """Log the means over all workers and batches: also the tree loss and the attachment."""
+        """Log means over all workers and batches, including tree_loss and tree_attachment."""
         super().reduce_metrics(logging_outputs)
         loss, pieces, right, words = (
             sum(float(log.get(name, 0)) for log in logging_outputs) for name in SUMS

@@ -1,1 +1,1 @@
-"""This package holds the fairseq datasets that carry trees or tags."""
+"""fairseq datasets with trees or tags."""

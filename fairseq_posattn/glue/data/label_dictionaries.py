@@ -1,7 +1,7 @@
-"""Number the labels of words: dict.en.relations.txt and dict.en.tags.txt in a folder of data.
+"""Dictionaries of word labels: dict.en.relations.txt and dict.en.tags.txt in a data folder.
 
-They are dictionaries as fairseq's, with the same special symbols. A relation whose subtype is not
-in the dictionary counts as the relation without it, and an unknown label as <unk>.
+They have fairseq's format and special symbols. A relation whose subtype is not in the dictionary is
+replaced by the relation without its subtype, and an unknown label by <unk>.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from fairseq_posattn.trees.sentence import KINDS, UNKNOWN, Labels, without_subty
 
 LARGEST = 256  # a label is stored in one byte
 REMEDY = (
-    "make the data with posattn-prepare, or with posattn-project --labels and posattn-binarize "
+    "make the data with posattn prepare, or with posattn project --labels and posattn binarize "
     "(further sets with --srcdict)"
 )
 
 
 def check_folder(labels_of: str | None) -> None:
-    """Refuse a folder of --labels-of that is not there."""
+    """Raise an InputError if --labels-of names a folder that does not exist."""
     if labels_of and not Path(labels_of).is_dir():
         raise InputError(
-            f"--labels-of {labels_of}: there is no such folder; name that of the training data"
+            f"--labels-of {labels_of}: there is no such folder; name the training data's folder"
         )
 
 
 class LabelDictionaries:
-    """These dictionaries number the relations and the parts of speech of words."""
+    """The dictionaries of dependency relations and of parts of speech."""
 
     def __init__(self, relations: Dictionary, tags: Dictionary):
         self.relations = relations
@@ -42,9 +42,9 @@ class LabelDictionaries:
 
     @classmethod
     def of(cls, labels: Iterable[Labels], subtypes: bool) -> LabelDictionaries:
-        """Count the labels of sentences; `subtypes` says whether relations keep their subtypes.
+        """Build dictionaries of the labels of sentences, with at most 256 symbols each.
 
-        Where there are more labels than fit into a byte, the most frequent are kept.
+        The most frequent labels are kept. subtypes: whether relations keep their subtypes.
         """
         relations: Counter[str] = Counter()
         tags: Counter[str] = Counter()
@@ -57,21 +57,21 @@ class LabelDictionaries:
     def of_counts(
         cls, relations: Counter[str], tags: Counter[str], subtypes: bool
     ) -> LabelDictionaries:
-        """Return the dictionaries of counted labels, of which the most frequent are kept."""
+        """Build dictionaries of counted labels, as `of` does."""
         return cls(
             dictionary_of(relations, None if subtypes else without_subtype), dictionary_of(tags)
         )
 
     @classmethod
     def load(cls, folder: Path, language: str) -> LabelDictionaries | None:
-        """Read the dictionaries of a folder of data; None: it has none."""
+        """Read the dictionaries of a data folder, or return None if it has none."""
         found = paths(folder, language)
         missing = [path for path in found if not path.exists()]
         if len(missing) == len(found):
             return None
         if missing:
             raise InputError(
-                f"{missing[0]}: the file is missing, and the other dictionary of labels is there; "
+                f"{missing[0]}: the file is missing, but the other label dictionary exists; "
                 f"{REMEDY}"
             )
         return cls(*(Dictionary.load(str(path)) for path in found))
@@ -82,14 +82,14 @@ class LabelDictionaries:
         self.tags.save(str(tags))
 
     def numbers(self, labels: Labels) -> tuple[list[int], list[int]]:
-        """Return the numbers of the relations and of the parts of speech of a sentence."""
+        """Return the numbers of a sentence's relations, and of its parts of speech."""
         return (
             [number(self.relations, relation) for relation in labels.relations],
             [self.tags.index(tag) for tag in labels.tags],
         )
 
     def numbers_in(self, other: LabelDictionaries) -> NDArray[np.uint16]:
-        """Return, for each pair of labels as it is stored by these numbers, the pair by others."""
+        """Return a table that converts stored pairs of labels to the numbers of `other`."""
         pairs = np.arange(LARGEST**2, dtype="<u2").view([("relations", "u1"), ("tags", "u1")])
         for kind in KINDS:
             here, there = getattr(self, kind), getattr(other, kind)
@@ -99,7 +99,7 @@ class LabelDictionaries:
         return pairs.view("<u2")
 
     def unknown_to(self, other: LabelDictionaries) -> list[str]:
-        """Return the labels that others do not know, of the kinds that these have."""
+        """Return the labels that `other` lacks, except for kinds that it lacks entirely."""
         return [
             symbol
             for kind in KINDS
@@ -119,7 +119,7 @@ class LabelDictionaries:
 
     @property
     def fingerprint(self) -> bytes:
-        """Return a digest of what the numbers mean."""
+        """Return a digest of all symbols in their order."""
         symbols = [*self.relations.symbols, "", *self.tags.symbols]
         return hashlib.blake2b("\n".join(symbols).encode(), digest_size=16).hexdigest().encode()
 
@@ -127,13 +127,13 @@ class LabelDictionaries:
 def sizes_for(
     kinds: Iterable[str], dictionaries: LabelDictionaries | None, folder: str, language: str
 ) -> dict[str, int]:
-    """Return how many labels of each kind there are, or refuse data without those of some kind."""
+    """Return the number of labels of each kind; raise an InputError if one of `kinds` has none."""
     names = {"relations": "names of relations", "tags": "parts of speech"}
     for kind in kinds:
         if dictionaries is None or dictionaries.lacks(kind):
             raise InputError(
-                f"{folder}: the data have no {names[kind]} (dict.{language}.{kind}.txt), which "
-                f"this model reads; {REMEDY}"
+                f"{folder}: this model reads {names[kind]}, but the data have none "
+                f"(dict.{language}.{kind}.txt); {REMEDY}"
             )
     return {} if dictionaries is None else dictionaries.sizes
 
@@ -143,7 +143,7 @@ def paths(folder: Path, language: str) -> list[Path]:
 
 
 def dictionary_of(counts: Counter[str], shorten: Callable[[str], str] | None = None) -> Dictionary:
-    """Return the dictionary of counted labels, but for unknown ones; `shorten` merges some."""
+    """Build a dictionary of counted labels without unknown ones, after applying `shorten`."""
     dictionary = Dictionary()
     special = list(dictionary.symbols)
     for label, count in counts.items():
@@ -155,6 +155,6 @@ def dictionary_of(counts: Counter[str], shorten: Callable[[str], str] | None = N
 
 
 def number(labels: Dictionary, label: str) -> int:
-    """Return the number of a label, or of what a relation is without its subtype."""
+    """Return the number of a label, or else of the relation without its subtype."""
     found: int = labels.index(label)
     return labels.index(without_subtype(label)) if found == labels.unk() else found

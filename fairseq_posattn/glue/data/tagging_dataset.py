@@ -1,4 +1,4 @@
-"""Give the tagger the numbers of words, of their characters and, if known, of their tags."""
+"""The dataset of the tagging task: numbers of words, of their characters, and of their tags."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fairseq_posattn.errors import InputError
 
 
 class TaggingDataset(FairseqDataset):
-    """Holds one tensor of words, of characters and of tags for each sentence.
+    """Sentences as tensors of words, characters and, optionally, tags.
 
-    Among the characters padding ends each word. With `by_length` a batch collects sentences of
-    about the same length; else it collects any sentences.
+    chars: in each tensor, padding ends each word.
+    by_length: whether batches consist of sentences of similar length.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TaggingDataset(FairseqDataset):
         return int(self.sizes[k])
 
     def ordered_indices(self) -> np.ndarray:
-        """Return a new random order each time; with `by_length` shorter sentences come first."""
+        """Return a new random order; with `by_length`, sort it by length, the shortest first."""
         order = np.random.permutation(len(self))
         if not self.by_length:
             return order
@@ -74,14 +74,13 @@ class TaggingDataset(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        return False  # each epoch puts other sentences together in a batch
+        return False  # each epoch makes new batches
 
 
 def check_parts(prefix: str, words, chars, tags) -> None:
-    """Refuse a set whose files disagree.
+    """Raise an InputError if the files of words, characters and tags do not match.
 
-    Words and tags must have equal lengths, and among the characters of a sentence padding must end
-    each word.
+    Words and tags must have equal lengths, and padding must end each word among the characters.
     """
     for name, part in (("char", chars), ("tag", tags)):
         if len(part) != len(words):
@@ -102,26 +101,24 @@ def check_parts(prefix: str, words, chars, tags) -> None:
 
 
 def numbers_of(part) -> np.ndarray:
-    """Return the numbers of all sentences of one of fairseq's datasets, one after the other."""
+    """Return the concatenated sentences of a memory-mapped dataset."""
     return np.frombuffer(part._bin_buffer, part._index.dtype)
 
 
 def of_another_set(prefix: str, name: str, found: str) -> InputError:
-    """Return the error that one file does not belong with the words of its set."""
+    """Return the error for a file that does not match the words of its split."""
     return InputError(
-        f"{prefix}.{name}.bin: found {found}, so the file is damaged or does not belong with "
-        f"{prefix}.word.bin; make the data again with posattn-binarize-tagging"
+        f"{prefix}.{name}.bin: found {found}, so the file is damaged or does not match "
+        f"{prefix}.word.bin; make the data again with posattn binarize-tagging"
     )
 
 
 def padded(rows: list[Tensor]) -> Tensor:
-    """Return rows of different lengths as one tensor that is padded on the right."""
     return data_utils.collate_tokens([row.long() for row in rows], PADDING)
 
 
 def spellings_of_words(chars: list[Tensor]) -> np.ndarray:
-    """Return a row of characters for each word, N x C, from sentences in which padding ends each
-    word."""
+    """Return a row of characters for each word, N x C, given the characters of sentences."""
     flat = torch.cat(list(chars)).numpy()
     ends = np.flatnonzero(flat == PADDING)
     starts = np.concatenate([[0], ends[:-1] + 1])
@@ -132,10 +129,9 @@ def spellings_of_words(chars: list[Tensor]) -> np.ndarray:
 
 
 def distinct(spellings: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Return the different rows of `spellings`, U x C, and for each of its N rows which of them it
-    is.
+    """Return the distinct rows of `spellings`, U x C, and the index of each row among them, N.
 
-    A word that occurs twice in a batch thus goes through the network once.
+    This way, the network encodes a word that occurs twice in a batch only once.
     """
     keys = np.ascontiguousarray(spellings).view([("", spellings.dtype)] * spellings.shape[1])
     _, first, row_of = np.unique(keys.ravel(), return_index=True, return_inverse=True)

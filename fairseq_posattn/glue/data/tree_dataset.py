@@ -1,6 +1,4 @@
-"""This translation dataset adds to each batch the trees of its source sentences, which --print-tree
-prints on standard output.
-"""
+"""A translation dataset with the trees of source sentences, and the output of --print-tree."""
 
 from __future__ import annotations
 
@@ -17,18 +15,16 @@ from fairseq_posattn.trees.store import WORD, ranges
 
 
 class Trees(Protocol):
-    """Gives the trees of the sentences of a dataset; this is what `TreeDataset` expects."""
+    """The trees of a dataset's sentences, as `TreeDataset` reads them."""
 
     def __len__(self) -> int: ...
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the records of all words of these sentences, one sentence after the other, and the
-        number of words of each sentence."""
+        """Return the concatenated word records of these sentences, and the sentences' lengths."""
 
 
 class JoinedTrees:
-    """This class joins several sources of trees as ConcatDataset joins datasets, with the first one
-    repeated."""
+    """Concatenates trees, as ConcatDataset does datasets, with the first part repeated."""
 
     def __init__(self, parts: Sequence[Trees], repeat_first: int = 1):
         self.parts = parts
@@ -39,7 +35,7 @@ class JoinedTrees:
         return int(self.ends[-1])
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the records and lengths of sentences that may lie in different parts."""
+        """Return records and lengths of sentences of any parts."""
         part_of = np.searchsorted(self.ends, sentences, side="right")
         order = np.argsort(part_of, kind="stable")
         read = [self.read_part(k, sentences[part_of == k]) for k in np.unique(part_of)]
@@ -51,7 +47,6 @@ class JoinedTrees:
         return records[ranges(starts, lengths)], lengths
 
     def read_part(self, k: int, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the records and lengths of sentences that all lie in part `k`."""
         start = self.ends[k - 1] if k else 0
         return self.parts[k].read((sentences - start) % len(self.parts[k]))
 
@@ -59,8 +54,9 @@ class JoinedTrees:
 class TreeDataset(BaseWrapperDataset):
     """Adds net_input['source_tree'] to the batches of a LanguagePairDataset.
 
-    The single samples stay as they are, because reading and laying out the trees of a whole batch
-    at once is faster.
+    Trees are added to batches, not to samples, because reading those of a whole batch is faster.
+
+    on_batch: called with each batch.
     """
 
     def __init__(
@@ -75,12 +71,10 @@ class TreeDataset(BaseWrapperDataset):
 
     @property
     def src(self):
-        """Return the dataset of source sentences, which fairseq asks for."""
         return self.dataset.src
 
     @property
     def tgt(self):
-        """Return the dataset of target sentences, which fairseq asks for."""
         return self.dataset.tgt
 
     def collater(self, samples, **kwargs):
@@ -92,31 +86,26 @@ class TreeDataset(BaseWrapperDataset):
         return merged
 
     def source_tree(self, merged: dict) -> torch.Tensor:
-        """Return the tensor that `SourceTree.of_batch` reads, with sentences in the order of the
-        sorted batch."""
+        """Return the tensor that `SourceTree.of_batch` reads, in the order of the sorted batch."""
         records, lengths = self.trees.read(merged["id"].numpy())
         pieces = merged["net_input"]["src_lengths"].numpy() - 1
         return torch.from_numpy(batch.collate(records, lengths, pieces))
 
 
 def print_tree(number: int, words: Sequence[str], parents: Sequence[int]) -> None:
-    """Print a tree, a line for each word: TREE-NUMBER, as fairseq prints S-NUMBER and H-NUMBER,
-    then depth and word."""
+    """Print a tree as one line per word: TREE-NUMBER, as fairseq's S-NUMBER, depth and word."""
     print("".join(f"TREE-{number}\t{line}\n" for line in drawn(words, parents)), end="")
 
 
 def print_new_trees(sentences: Iterable[tuple[int, Sentence]]) -> None:
-    """Print the trees of new text, with the words that the parser found."""
+    """Print the trees of new text, with the parser's words."""
     for number, sentence in sentences:
         words = words_of_tree(sentence.tokens, sentence.words_of_token)
         print_tree(number, words, sentence.parents or [])
 
 
 def print_read_trees(sample: dict, dictionary: Any, separator: str) -> None:
-    """Print the trees of binarised data.
-
-    These data store pieces only, so the words are rebuilt from them.
-    """
+    """Print the trees of binarised data, with words rebuilt from the pieces."""
     parents, counts = sample["net_input"]["source_tree"][:2].tolist()
     for k, number in enumerate(sample["id"].tolist()):
         tokens = sample["net_input"]["src_tokens"][k]

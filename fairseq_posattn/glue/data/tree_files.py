@@ -1,5 +1,4 @@
-"""Write and read the tree files beside fairseq's binarised data, train.en-de.en.tree.bin and
-.idx."""
+"""Write and read tree files, such as train.en-de.en.tree.bin and .idx, next to binarised data."""
 
 from __future__ import annotations
 
@@ -24,19 +23,18 @@ logger = logging.getLogger(__name__)
 
 
 class SourcePieces(Sequence):
-    """Gives the binarised source sentences as numpy arrays."""
+    """Binarised source sentences as numpy arrays."""
 
     def __init__(self, prefix: str):
         self.dataset = data_utils.load_indexed_dataset(prefix)
         if self.dataset is None:
-            raise TreeError(f"{prefix}.idx: there are no binarised data of this name")
+            raise TreeError(f"{prefix}.idx: there is no such file of binarised data")
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     @property
     def sizes(self) -> np.ndarray:
-        """Return the number of pieces of each sentence."""
         return self.dataset.sizes
 
     def __getitem__(self, k: int) -> np.ndarray:  # type: ignore[override]  # slices are not needed
@@ -44,10 +42,9 @@ class SourcePieces(Sequence):
 
 
 def source_prefixes(cfg: Any, split: str, epoch: int, combine: bool) -> list[str]:
-    """Return the prefixes of the source files that fairseq's translation task loads.
+    """Return the prefixes of the source files that fairseq's translation task loads for a split.
 
-    They are train, train1, ... if the splits are combined. fairseq does not tell which files it
-    loads, but the trees lie beside them.
+    combine: whether fairseq combines train, train1, ... into one dataset.
     """
     paths = utils.split_paths(cfg.data)
     path = paths[(epoch - 1) % len(paths)] if split == cfg.train_subset else paths[0]
@@ -61,9 +58,9 @@ def source_prefixes(cfg: Any, split: str, epoch: int, combine: bool) -> list[str
 
 
 def source_prefix(cfg: Any, start: str) -> str | None:
-    """Return the prefix of the source file that begins with `start`, or None if there is none.
+    """Return the prefix of the source file whose name begins with `start`, or None.
 
-    The file name may give the two languages in either order.
+    The file name may contain the two languages in either order.
     """
     source, target = cfg.source_lang, cfg.target_lang
     for pair in (f"{source}-{target}", f"{target}-{source}"):
@@ -74,7 +71,6 @@ def source_prefix(cfg: Any, start: str) -> str | None:
 
 
 def source_files(prefix: str) -> list[str]:
-    """Return the paths of the two files that hold a binarised source."""
     return [index_file_path(prefix), data_file_path(prefix)]
 
 
@@ -83,17 +79,17 @@ def write_tree_file(
     trees: Iterable[tuple[Sequence[int], Sequence[int]] | Tree],
     dictionaries: LabelDictionaries | None = None,
 ) -> None:
-    """Write the tree of each sentence of a binarised source: parents, and the number of pieces.
+    """Write the trees of a binarised source: parents, and numbers of pieces, of their words.
 
-    dictionaries: they number the labels of the trees. Without them, or where the trees have no
-        labels, none are written. All trees of a source have labels, or none has.
+    dictionaries: the label dictionaries. Without them, or if the trees have no labels, no labels
+        are written. Either all trees of a source must have labels, or none.
     """
     source = SourcePieces(source_prefix)
     some_labels, all_trees = look_for_labels(Tree(*tree) for tree in trees)
     if dictionaries is not None and not some_labels:
         logger.warning(
-            "%s: the trees have no labels of words, so models that read labels refuse these data; "
-            "posattn-project --labels adds them",
+            "%s: the trees have no labels of words, so models that read labels cannot use these "
+            "data; posattn project --labels adds them",
             source_prefix,
         )
         dictionaries = None
@@ -106,22 +102,29 @@ def write_tree_file(
                 numbers = None
                 if dictionaries is not None:
                     if labels is None and parents:
-                        raise TreeError(f"{source_prefix}: tree {count} alone has no labels")
+                        raise TreeError(
+                            f"{source_prefix}: tree {count} has no labels, but others have; "
+                            "project all trees with posattn project --labels, or none"
+                        )
                     numbers = dictionaries.numbers(labels or Labels([], []))
                 writer.add(parents, pieces, source[count - 1], numbers)
         if count != len(source):
             raise TreeError(
-                f"{source_prefix}: there are {len(source)} sentences, but {count} trees"
+                f"{source_prefix}: the data have {len(source)} sentences, but {count} trees; "
+                "project the trees onto this text"
             )
         writer.finish(source_files(source_prefix))
 
 
 def join_tree_files(parts: Sequence[str], source_prefix: str) -> None:
-    """Write the trees of several binarised sources for the source that they were joined to."""
+    """Concatenate the tree files of binarised sources, which were joined to `source_prefix`."""
     trees = [TreeFile(part) for part in parts]
     labels = next((file.labels for file in trees if file.labels is not None), None)
     if any(file.labels != labels and file.starts[-1] for file in trees):
-        raise TreeError(f"{source_prefix}: some trees have labels of words, and others have none")
+        raise TreeError(
+            f"{source_prefix}: only some trees have labels of words; project all trees with "
+            "posattn project --labels, or none"
+        )
     trees = [TreeFile(part, with_labels=labels is not None) for part in parts]
     with TreeWriter(source_prefix, labels) as writer:
         for file in trees:
@@ -130,7 +133,7 @@ def join_tree_files(parts: Sequence[str], source_prefix: str) -> None:
 
 
 def look_for_labels(trees: Iterable[Tree]) -> tuple[bool, Iterator[Tree]]:
-    """Return whether trees have labels, as the first one with words tells, and all the trees."""
+    """Return whether the first nonempty tree has labels, and an iterator over all trees."""
     seen, rest = [], iter(trees)
     for tree in rest:
         seen.append(tree)
@@ -140,29 +143,28 @@ def look_for_labels(trees: Iterable[Tree]) -> tuple[bool, Iterator[Tree]]:
 
 
 def check_pieces(prefix: str, number: int, source: np.ndarray, pieces: Sequence[int]) -> None:
-    """Refuse a tree whose pieces are not as many as those of its sentence."""
+    """Refuse a tree whose number of pieces differs from that of its sentence."""
     expected = sum(pieces) + 1
     if len(source) != expected:
         raise TreeError(
-            f"{prefix}: sentence {number} has {len(source)} pieces with end of sentence, "
-            f"but its tree has {expected}"
+            f"{prefix}: sentence {number} has {len(source)} pieces, including the end of sentence, "
+            f"but its tree has {expected}; project the trees onto this text"
         )
 
 
 def load_tree_file(
     source_prefix: str, dictionaries: LabelDictionaries | None = None, by_name: bool = False
 ) -> TreeFile:
-    """Return the trees of a binarised source, after a check that they belong to it.
+    """Load the trees of a binarised source; raise a TreeError if they do not match it.
 
-    dictionaries: they number the labels, if the labels are to be read, too.
-    by_name: labels that the dictionaries beside the source number otherwise take the numbers of
-        their names; else they are refused.
+    dictionaries: the model's label dictionaries; None skips the labels.
+    by_name: whether labels may be converted by name if the source has other label dictionaries.
     """
     if not exists(source_prefix):
         raise TreeError(
-            f"{idx_path(source_prefix)}: there are no trees beside the data; prepare them with "
-            "a parser (posattn-prepare without --parser none, or posattn-project and "
-            "posattn-binarize), or take flat trees: --missing-tree flat"
+            f"{idx_path(source_prefix)}: the data have no tree file; prepare them with a parser "
+            "(posattn prepare without --parser none, or posattn project and posattn binarize), "
+            "or use flat trees with --missing-tree flat"
         )
     trees = TreeFile(source_prefix, with_labels=dictionaries is not None)
     if dictionaries is not None and trees.labels is None:
@@ -174,11 +176,11 @@ def load_tree_file(
     beside = LabelDictionaries.load(Path(source_prefix).parent, language) if by_name else None
     if beside is None or trees.labels != beside.fingerprint:
         raise TreeError(
-            f"{idx_path(source_prefix)}: the labels are numbered by other dictionaries than those "
-            f"of the training data; {REMEDY}"
+            f"{idx_path(source_prefix)}: the label dictionaries differ from those of the training "
+            f"data; {REMEDY}"
         )
     if unknown := beside.unknown_to(dictionaries):
         names = ", ".join(unknown)
-        logger.warning("%s: these labels count as unknown to the model: %s", source_prefix, names)
+        logger.warning("%s: the model treats these labels as unknown: %s", source_prefix, names)
     trees.new_labels = beside.numbers_in(dictionaries)
     return trees

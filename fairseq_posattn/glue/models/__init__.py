@@ -1,1 +1,1 @@
-"""This package holds the models that the plug-in registers with fairseq."""
+"""Models that the plug-in registers with fairseq."""

@@ -1,7 +1,7 @@
-"""Register attention_s2s, an LSTM encoder and decoder with positional, content or no attention.
+"""The model attention_s2s: LSTM encoder and decoder with positional, content or no attention.
 
-This is the model of Section 4.1 of Dagan (2019) with its two rivals. The decoder reads the words
-before with its LSTM, looks at the source, and predicts from tanh(W [c_t ; h_t]).
+It implements the model of Section 4.1 of Dagan (2019) and its two baselines. The decoder's LSTM
+reads the previous words, attends to the source, and predicts from tanh(W [c_t ; h_t]).
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -35,45 +35,46 @@ ENCODER, ZEROS = STARTS = ("encoder", "zeros")
 
 @dataclass
 class AttentionS2SConfig(FairseqDataclass):
-    """These are the options of the model attention_s2s."""
+    """Options of the model attention_s2s."""
 
     attention: ChoiceEnum(ATTENTIONS) = option(  # type: ignore[valid-type]  # fairseq calls it
-        POSITIONAL, "choose what the decoder's attention to the source depends on"
+        POSITIONAL, "let attention weights depend on positions (default) or content, or use none"
     )
-    width: int = option(128, "set the width of embeddings and LSTM states")
-    layers: int = option(1, "set the number of layers of the encoder and of the decoder")
+    width: int = option(128, "set the width of embeddings and LSTM states (default: 128)")
+    layers: int = option(1, "set the number of layers of encoder and decoder, each (default: 1)")
     dropout: float = option(
-        0.3, "set the dropout of embeddings, between layers, and before the output"
+        0.3,
+        "set the dropout of embeddings, between layers, and before the output layer (default: 0.3)",
     )
     decoder_start: Optional[ChoiceEnum(STARTS)] = option(  # type: ignore[valid-type]  # fairseq calls it
         None,
-        "let the decoder start from the encoder's last state, or from zeros; the "
+        "initialise the decoder with the encoder's last state, or with zeros; the "
         "default is zeros with attention, and the encoder's state without",
     )
     states_only: bool = option(
-        False, "attend to the LSTM's states alone, without adding the embeddings to them"
+        False, "attend to the LSTM's states alone, without adding the word embeddings to them"
     )
     position_width: int = option(
-        20, "set the width of the LSTM that finds the positions (positional attention)"
+        20, "positional attention: set the width of the LSTM that predicts mu and sigma"
     )
     clamp: ChoiceEnum(["none", "unit"]) = option(  # type: ignore[valid-type]  # fairseq calls it
-        "none", "leave mu as it is, or clamp it to [0, 1] (positional attention)"
+        "none", "positional attention: do not clamp mu (none, the default), or to [0, 1] (unit)"
     )
-    sigma_floor: float = option(0.0, "set the smallest sigma allowed (positional attention)")
-    epsilon: float = option(1e-3, "add this number to 2 sigma^2 (positional attention)")
+    sigma_floor: float = option(0.0, "positional attention: set a lower bound of sigma")
+    epsilon: float = option(1e-3, "positional attention: add this number to 2 sigma^2")
     max_source_positions: int = option(
-        1024, "set the maximal number of pieces of a source sentence"
+        1024, "set the maximal number of pieces of a source sentence (default: 1024)"
     )
     max_target_positions: int = option(
-        1024, "set the maximal number of pieces of a target sentence"
+        1024, "set the maximal number of pieces of a target sentence (default: 1024)"
     )
 
 
 class EncodedSource(NamedTuple):
-    """Holds what the decoder reads of the encoder; every tensor has the batch first."""
+    """The encoder's output; all tensors are batch-first."""
 
     states: Tensor  # B S C, where S is the position in src_tokens
-    real: Tensor  # B S, bool: True where there is no padding
+    real: Tensor  # B S, bool: False for padding
     hidden: Tensor  # B layers C, after the last real token
     cell: Tensor  # B layers C
 
@@ -88,22 +89,21 @@ class RecurrentEncoder(FairseqEncoder):
         self.lstm = build_lstm(cfg)
 
     def forward(self, src_tokens, src_lengths=None, source_tree=None) -> EncodedSource:
-        """Return the states of a source, B S, which may have padding anywhere. Trees of
-        structured_translation are ignored."""
+        """Encode a source, B S, which may contain padding anywhere; trees are ignored."""
         real = src_tokens.ne(self.dictionary.pad())
         x = F.dropout(self.embed_tokens(src_tokens), self.cfg.dropout, self.training)  # B S C
-        # real tokens move to the front, in their order, so that the LSTM sees no padding
+        # move padding to the end, so that the LSTM does not read it
         order = (~real).long().argsort(dim=1, stable=True)  # B S
         states, hidden, cell = self.run_lstm(along(x, order), real.sum(dim=1))
-        states = along(states, order.argsort(dim=1))  # back to the positions of the tokens
+        states = along(states, order.argsort(dim=1))  # restore the original order
         if not self.cfg.states_only:
             states = states + x
         return EncodedSource(states, real, hidden, cell)
 
     def run_lstm(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states, B S C with zeros in the padding, and the last state and cell.
+        """Run the LSTM on `x`, B S C, with `lengths`, B.
 
-        `x` is B S C and `lengths` is B.
+        Return its states, B S C, which are zero for padding, and its last state and cell.
         """
         packed = nn.utils.rnn.pack_padded_sequence(
             x, lengths.cpu(), batch_first=True, enforce_sorted=False
@@ -122,7 +122,7 @@ class RecurrentEncoder(FairseqEncoder):
 
 
 class RecurrentDecoder(FairseqIncrementalDecoder):
-    """Predicts the next word from an LSTM state and its attention to the source."""
+    """Predicts the next word from an LSTM state and attention to the source."""
 
     def __init__(self, cfg: AttentionS2SConfig, dictionary):
         super().__init__(dictionary)
@@ -130,7 +130,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.embed_tokens = nn.Embedding(len(dictionary), cfg.width, dictionary.pad())
         self.lstm = build_lstm(cfg)
         self.attention = build_attention(cfg)
-        # it takes the place of the attention in a model without it
+        # a linear layer replaces the attention in a model without attention
         without = cfg.attention == NONE
         self.combine = nn.Linear(cfg.width, cfg.width) if without else nn.Identity()
         self.output_projection = nn.Linear(cfg.width, len(dictionary))
@@ -143,10 +143,9 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         features_only: bool = False,
         **unused,
     ):
-        """Return logits, B T vocabulary, and the attention weights, B T S.
+        """Return logits, B T V, and attention weights, B T S.
 
-        `prev_output_tokens` is B T; after the first call with an incremental state only its last
-        column is new.
+        prev_output_tokens: B T; with an incremental state, only the last column is read.
         """
         assert encoder_out is not None  # fairseq always passes it
         past = self.get_incremental_state(incremental_state or {}, "past")
@@ -161,8 +160,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         return out, {"attn": [weights]}
 
     def run_lstm(self, x: Tensor, source: EncodedSource, past) -> tuple[Tensor, dict]:
-        """Return the LSTM's outputs, B T C, and its state, which goes on from `past` if there is
-        one."""
+        """Return the LSTM's outputs, B T C, and its last state; start from `past`, if given."""
         if past is not None:
             start = past["decoder.hidden"], past["decoder.cell"]
         elif self.cfg.decoder_start == ENCODER:
@@ -176,7 +174,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         }
 
     def attend(self, h: Tensor, source: EncodedSource, past):
-        """Return features, B T C, weights, B T S or None, and the state of the attention."""
+        """Return features, B T C, attention weights, B T S or None, and the attention's state."""
         if self.attention is None:
             return torch.tanh(self.combine(h)), None, {}
         return self.attention(h, Source(source.states, source.real), past)
@@ -196,7 +194,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
 
 @register_model("attention_s2s", dataclass=AttentionS2SConfig)
 class AttentionS2SModel(FairseqEncoderDecoderModel):
-    """Translates with an LSTM encoder, an LSTM decoder and attention between them."""
+    """Translates with an LSTM encoder and an LSTM decoder.
+
+    Example: `posattn train DATA --arch positional_attention_s2s --max-tokens 4096`
+    """
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -213,15 +214,17 @@ class AttentionS2SModel(FairseqEncoderDecoderModel):
 
 
 def refuse_what_cannot_work(cfg) -> None:
-    """Refuse options with which the model cannot learn or cannot be built."""
+    """Raise an InputError for options with which the model cannot be built or cannot learn."""
     if cfg.attention == NONE and cfg.decoder_start == ZEROS:
         raise InputError(
-            "--attention none --decoder-start zeros: the decoder would see nothing of the source; "
-            "leave out --decoder-start"
+            "--attention none --decoder-start zeros hides the source from the decoder; leave out "
+            "--decoder-start"
         )
     for name in ("width", "layers", "position_width"):
         if getattr(cfg, name) < 1:
-            raise InputError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: at least 1")
+            raise InputError(
+                f"--{name.replace('_', '-')} {getattr(cfg, name)} is too small; give at least 1"
+            )
 
 
 def build_lstm(cfg: AttentionS2SConfig) -> nn.LSTM:
@@ -230,7 +233,6 @@ def build_lstm(cfg: AttentionS2SConfig) -> nn.LSTM:
 
 
 def build_attention(cfg: AttentionS2SConfig) -> Optional[nn.Module]:
-    """Return the chosen attention to the source, or None."""
     if cfg.attention == NONE:
         return None
     if cfg.attention == CONTENT:
@@ -241,7 +243,7 @@ def build_attention(cfg: AttentionS2SConfig) -> Optional[nn.Module]:
 
 
 def along(x: Tensor, order: Tensor) -> Tensor:
-    """Return `x`, B S C, with the positions of its second axis in this order, B S."""
+    """Reorder the positions of `x`, B S C, by the indices `order`, B S."""
     return x.gather(1, order[..., None].expand_as(x))
 
 

@@ -1,7 +1,7 @@
-"""Define the options of posattn_transformer: those of fairseq's Transformer and our own.
+"""Options of posattn_transformer: those of fairseq's Transformer, and additional ones.
 
-fairseq's nested TransformerConfig works with argparse or with hydra, but not with both. A flat
-dataclass works with both, and with the presets of --arch.
+fairseq's nested TransformerConfig does not work with both argparse and hydra. A flat dataclass
+does, and also supports the presets of --arch.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -28,46 +28,45 @@ NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": 
 
 @dataclass
 class OwnOptions(FairseqDataclass):
-    """These options choose the positions and the attention, and how dropout is drawn."""
+    """Options for positions, attention mechanisms and dropout."""
 
     encoder_positions: str = option(
         "sequence",
-        "choose the absolute positions of the encoder: none, sequence, tree_depth, "
+        "choose the absolute positions of the encoder: none, sequence (default), tree_depth, "
         "or 'sequence + tree_depth(fuse=add|nonlinear)'; 'help' explains them",
     )
     encoder_attention: str = option(
         "",
         "choose the attention mechanisms of the encoder, for example "
-        "'relative(max=16)@0-2 + tree_relative'; an empty text gives the stock "
+        "'relative(max=16)@0-2 + tree_relative'; the default is an empty string, for the stock "
         "Transformer; 'help' lists the mechanisms",
     )
     decoder_positions: str = option(
         "sequence",
-        "choose the absolute positions of the decoder: none, sequence, or those of "
-        "your own that do not look ahead; 'help' lists them",
+        "choose the absolute positions of the decoder: none, sequence (default), or causal "
+        "positions of your own; 'help' lists them",
     )
     decoder_attention: str = option(
         "",
-        "choose the attention mechanisms of the decoder's self-attention, for "
-        "example 'window@0-2'; only mechanisms that do not look ahead are possible; an "
-        "empty text gives the stock Transformer; 'help' lists the mechanisms",
+        "choose the attention mechanisms of the decoder's self-attention, which must be causal, "
+        "for example 'window@0-2'; the default is an empty string, for the stock Transformer; "
+        "'help' lists the mechanisms",
     )
     cross_attention: str = option(
         "",
-        "choose the attention mechanisms of the decoder's attention to the source, "
-        "for example 'window(size=21)@0-2'; only mechanisms that fit two sentences are "
-        "possible; an empty text gives the stock Transformer; 'help' lists the mechanisms",
+        "choose the attention mechanisms of the decoder's cross-attention, for example "
+        "'window(size=21)@0-2'; the default is an empty string, for the stock Transformer; "
+        "'help' lists the mechanisms that support cross-attention",
     )
     fast_dropout: bool = option(
         False,
-        "draw dropout in less time on a CPU, with rates rounded to 1/65,536 and "
-        "other random numbers than those of torch",
+        "use a faster dropout on CPUs, with rates rounded to multiples of 1/65,536 and a "
+        "random generator other than torch's",
     )
 
 
 def flat_fields():
-    """Yield name, type and field of every option of fairseq's Transformer, each under its name on
-    the command line."""
+    """Yield name, type and field of each option of fairseq's Transformer, with its flat name."""
     for outer in fields(TransformerConfig):
         if outer.name in NESTED:
             for inner in fields(NESTED[outer.name]):
@@ -78,10 +77,10 @@ def flat_fields():
 
 
 def flat_field(name: str, source):
-    """Return a copy of fairseq's field under its full name."""
+    """Return name, type and a copy of a field of fairseq."""
     if name.endswith("_layers_to_keep"):  # fairseq's pruning reads it as a string: '0,2,4'
         return name, Optional[str], field(default=None, metadata=source.metadata)
-    if name in ("decoder_input_dim", "decoder_output_dim"):  # None stands for the embedding's width
+    if name in ("decoder_input_dim", "decoder_output_dim"):  # None means the embedding's width
         return name, Optional[int], field(default=None, metadata=source.metadata)
     assert source.default is not MISSING and not is_dataclass(source.default), name
     return name, source.type, field(default=source.default, metadata=source.metadata)
@@ -93,15 +92,15 @@ PosattnTransformerConfig = make_dataclass(
 
 
 def plain_namespace(cfg: Any) -> Namespace:
-    """Return a dataclass, DictConfig or Namespace as a Namespace that may change."""
+    """Copy a dataclass, DictConfig or Namespace to a mutable Namespace."""
     items = cfg.items() if hasattr(cfg, "items") else vars(cfg).items()
     return Namespace(**dict(items))
 
 
 def wrapped(layer, cfg):
-    """Return a layer under activation checkpointing and FSDP, as the options ask for.
+    """Wrap a layer for activation checkpointing and FSDP, as the options specify.
 
-    As in fairseq, FSDP wraps every layer under checkpointing, whatever its size.
+    As in fairseq, FSDP wraps layers of any size under activation checkpointing.
     """
     if cfg.checkpoint_activations:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
@@ -111,12 +110,12 @@ def wrapped(layer, cfg):
 
 
 def layer_numbers(side) -> list[int]:
-    """Return the numbers of the layers of a side (encoder or decoder), also when it is pruned."""
+    """Return the numbers of the layers of an encoder or decoder, which may be pruned."""
     keep = side.layers_to_keep
     try:
         return sorted(map(int, keep.split(","))) if keep else list(range(side.layers))
     except ValueError:
         raise InputError(
-            f"--encoder-layers-to-keep or --decoder-layers-to-keep {keep}: expected the numbers of "
-            "layers, such as 0,2"
+            f"--encoder-layers-to-keep or --decoder-layers-to-keep {keep} is not a list of layers; "
+            "give their numbers, such as 0,2"
         ) from None

@@ -1,8 +1,8 @@
-"""Put mechanisms of the attention core into the cross-attention of fairseq's decoder.
+"""Attention mechanisms in the cross-attention of fairseq's decoder.
 
-fairseq's decoder hands each layer the padding of the source, and its cross-attention gets it as it
-is. In a decoder with --cross-attention a `CrossContext` travels there in its place, so nothing has
-to be kept between calls, and a layer that runs twice under activation checkpointing sees the same.
+fairseq's decoder passes the padding mask of the source to the cross-attention of each layer. In a
+decoder with --cross-attention, a `CrossContext` replaces that mask. Therefore no state is kept
+between calls, and recomputation under activation checkpointing reads the same context.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ from fairseq_posattn.core.attention.tree_walk import TreeWalk
 from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.core.specification import SpecificationError
 
-# the keys of encoder_out under which what the decoder reads travels to it
+# keys of encoder_out
 TREE = "source_tree"
-EMPTY = "source_empty"  # whether some source has no piece
-EARLIER = "earlier"  # the key of the incremental state for what mechanisms keep
+EMPTY = "source_empty"  # whether the batch contains an empty source
+EARLIER = "earlier"  # the key of the incremental state of mechanisms
 
 
 class CrossAttention(MultiheadAttention):
-    """This class has the parameters, and the cached keys and values, of fairseq's own
-    cross-attention; the attention core does the rest."""
+    """Cross-attention with mechanisms; parameters and key-value cache are those of fairseq."""
 
     def __init__(self, cfg, mechanisms):
         super().__init__(
@@ -63,10 +62,11 @@ class CrossAttention(MultiheadAttention):
         static_kv: bool = True,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend from `query`, T B C, to the output of the encoder, S B E.
+        """Attend from `query`, T B C, to the encoder's output, S B E.
 
-        Step by step the transformed keys and values of the first step are taken. Return T B C and,
-        if they are asked for, the mean weights B T S or those of each head H B T S.
+        In incremental decoding, the transformed keys and values of the first step are reused.
+        Return the output, T B C, and the weights on request: their mean over the heads, B T S, or,
+        with `need_head_weights`, those of each head, H B T S.
         """
         asked_for = need_weights or need_head_weights
         mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
@@ -84,7 +84,7 @@ class CrossAttention(MultiheadAttention):
                 q, k, v = transformed(transform, q, k, v, ctx)
             if incremental_state is not None:
                 self._set_input_buffer(incremental_state, {"prev_key": k, "prev_value": v})
-        # single steps are faster than torch's kernel with one query on a CPU
+        # with one query on a CPU, separate operations are faster than torch's fused kernel
         singly = asked_for or (query.size(0) == 1 and query.device.type == "cpu")
         out, weights = attend_transformed(q, k, v, ctx, mechanisms, self.dropout_module, singly)
         if ctx.memory:
@@ -97,46 +97,44 @@ class CrossAttention(MultiheadAttention):
         return out, weights
 
     def earlier(self, incremental_state) -> dict[str, Tensor]:
-        """Return what mechanisms have kept of the steps before."""
         return self.get_incremental_state(incremental_state, EARLIER) or {}
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
-        """Keep what mechanisms know of the hypotheses with which beam search goes on."""
+        """Reorder the state of mechanisms, keys and values for the next step of beam search."""
         if kept := self.earlier(incremental_state):
             kept = {name: x.index_select(0, new_order) for name, x in kept.items()}
             self.set_incremental_state(incremental_state, EARLIER, kept)
         return super().reorder_incremental_state(incremental_state, new_order)
 
     def split(self, x: Tensor) -> Tensor:
-        """Return x, T B C, as B H T D."""
+        """Split the heads of `x`: T B C to B H T D."""
         return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)
 
 
 def cross_specification(cfg) -> CrossSpecification:
-    """Return what --cross-attention says; checkpoints of before have no such option."""
+    """Return the specification of --cross-attention, which older checkpoints lack."""
     return CrossSpecification(getattr(cfg, "cross_attention", None) or "")
 
 
 def check_cross(cross: CrossSpecification, cfg, no_encoder_attn: bool) -> None:
-    """Refuse mechanisms that do not fit the shape, or that other options exclude."""
+    """Raise a SpecificationError for mechanisms that the model's shape or options exclude."""
     if not cross.uses:
         return
     if no_encoder_attn or cfg.cross_self_attention:
         other = "--no-cross-attention" if no_encoder_attn else "--cross-self-attention"
         raise SpecificationError(
-            f"--cross-attention '{cross}' and {other} exclude each other: leave one out"
+            f"--cross-attention '{cross}' cannot be combined with {other}; leave one out"
         )
     if cfg.checkpoint_activations and any(use.mechanism is TreeWalk for use in cross.uses):
         raise SpecificationError(
-            "'tree_walk' keeps where it looks for the loss, and --checkpoint-activations would "
-            "compute it a second time without it: leave that option out"
+            "'tree_walk' keeps attention weights for the loss, which --checkpoint-activations "
+            "would recompute without the loss; leave that option out"
         )
     if not cfg.decoder.layers_to_keep:  # a pruned model was checked before it was pruned
         cross.check(cfg.decoder.layers, cross_shape(cfg))
 
 
 def cross_shape(cfg) -> AttentionShape:
-    """Return the heads, their width and the longest source of the decoder's cross-attention."""
     heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
     return AttentionShape(heads, width // heads, cfg.max_source_positions)
 
@@ -147,9 +145,10 @@ def with_context(
     queries: int | None = None,
     brackets: Tensor | None = None,
 ) -> dict:
-    """Return the output of an encoder with a `CrossContext` in the place of its padding.
+    """Return the encoder's output with a `CrossContext` instead of its padding mask.
 
-    target_padding: bool, B T, of all that is written until now; the others are as in the context.
+    target_padding: the padding mask of the target so far, B T. For other arguments, see
+        `CrossContext.between`.
     """
     source_padding = encoder_out["encoder_padding_mask"][0]
     tree, empty = (encoder_out.get(key, [None])[0] for key in (TREE, EMPTY))
@@ -158,13 +157,13 @@ def with_context(
 
 
 def reordered(tree: SourceTree, order: Tensor) -> SourceTree:
-    """Return the trees of other sentences of the batch, as beam search asks for.
+    """Select the trees of the sentences `order` of the batch, for beam search.
 
-    Depths, if they are known, are not computed again in each step.
+    Depths that are computed already are selected, too, so that steps need not recompute them.
     """
     values: dict[str, Any] = {field.name: getattr(tree, field.name) for field in fields(tree)}
     for name, value in values.items():
-        if isinstance(value, Tensor):  # labels are 2 B W, and all others have the batch first
+        if isinstance(value, Tensor):  # labels are 2 B W, all others are batch-first
             values[name] = value.index_select(1 if name == "labels" else 0, order)
     found = SourceTree(**values)
     if "depths" in vars(tree):

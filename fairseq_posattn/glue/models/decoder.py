@@ -1,8 +1,8 @@
-"""Put mechanisms of the attention core into the attention of fairseq's Transformer decoder.
+"""Attention mechanisms in the self-attention of fairseq's Transformer decoder.
 
-`cross_attention` has what attends to the source. A layer without mechanisms is fairseq's own. In
-translation each step has one query, and fairseq's incremental state holds the keys and values of
-the steps before it.
+The module `cross_attention` adds them to the cross-attention. A layer without mechanisms is
+fairseq's own. In incremental decoding, each step has one query, and fairseq's incremental state
+contains the keys and values of earlier steps.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from fairseq_posattn.glue.models.stock_checkpoints import fit_state
 
 @dataclass
 class Target:
-    """This is what all layers know of the targets of a batch, as far as they have been written.
+    """The state of the targets of a batch, which all layers share.
 
     pair: the numbers of both brackets in the dictionary; None if it lacks one.
-    brackets: how many are open after each piece, B K; None if no mechanism reads them.
+    brackets: the number of open brackets after each piece, B K; None if no mechanism reads it.
     """
 
     pair: tuple[int, int] | None = None
@@ -62,21 +62,20 @@ class Target:
         return cls((opening, closing) if has_both else None)
 
     def read(self, pieces: Tensor) -> None:
-        """Take the pieces of the next batch, B K, which it has written until now."""
+        """Update `brackets` for the pieces of a batch so far, B K."""
         if self.pair:
             self.brackets = depths(*(pieces.eq(number) for number in self.pair))
 
 
 @with_incremental_state
 class CausalSelfAttention(MultiheadSelfAttention):
-    """This class offers the attention core through the interface that fairseq's decoder layer
-    calls."""
+    """Self-attention with mechanisms, with the interface that fairseq's decoder layer expects."""
 
     get_incremental_state: Callable  # the decorator adds both methods
     set_incremental_state: Callable
 
     def __init__(self, cfg, mechanisms, target):
-        self.target = target  # the pieces that are being written
+        self.target = target
         heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
         dropout = FairseqDropout(cfg.attention_dropout, module_name="MultiheadAttention")
         super().__init__(width, heads, mechanisms, dropout)
@@ -93,10 +92,10 @@ class CausalSelfAttention(MultiheadSelfAttention):
         attn_mask: Tensor | None = None,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend from `query`, T B C, to itself, and to the steps before it in translation.
+        """Attend from `query`, T B C, to itself and, in incremental decoding, to earlier steps.
 
-        Return T B C and, if they are asked for, the mean weights B T S or those of each head H B T
-        S.
+        Return the output, T B C, and the weights on request: their mean over the heads, B T S, or,
+        with `need_head_weights`, those of each head, H B T S.
         """
         q, k, v = self.project(query)  # B H T D
         padding = key_padding_mask
@@ -112,7 +111,7 @@ class CausalSelfAttention(MultiheadSelfAttention):
             *(k.size(2), k.device, None if padding is None else ~padding, None, q.size(2), causal),
             brackets=self.target.brackets,
         )
-        ctx.nothing_allowed = False  # every target begins with a piece, the end of sentence
+        ctx.nothing_allowed = False  # each target begins with a real token, the end of sentence
         out, weights = self.attend(query, q, k, v, ctx, need_weights or need_head_weights)
         if weights is not None:
             weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)
@@ -125,7 +124,7 @@ class CausalSelfAttention(MultiheadSelfAttention):
         return self.set_incremental_state(incremental_state, "attn_state", buffer)
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
-        """Keep the keys and values of the hypotheses with which beam search goes on."""
+        """Reorder keys and values for the next step of beam search."""
         buffer = self._get_input_buffer(incremental_state)
         if buffer:
             chosen = {
@@ -137,8 +136,7 @@ class CausalSelfAttention(MultiheadSelfAttention):
 
 
 def joined_padding(before: Tensor | None, now: Tensor | None, keys: Tensor) -> Tensor | None:
-    """Return the padding of the steps before and of this one together, B S, or None if there is
-    none."""
+    """Concatenate the padding masks of earlier steps and this one, B S; None means no padding."""
     if before is None and now is None:
         return None
     padding = keys.new_zeros(keys.size(0), keys.size(2)).bool()
@@ -150,16 +148,17 @@ def joined_padding(before: Tensor | None, now: Tensor | None, keys: Tensor) -> T
 
 
 class PosattnDecoderLayer(TransformerDecoderLayerBase):
-    """This class runs fairseq's decoder layer with attention of our own inside.
+    """fairseq's decoder layer with mechanisms in its attention.
 
-    mechanisms: those of the self-attention; without any it is fairseq's own. crossing: those of the
-    cross-attention; None leaves it fairseq's own. target: the pieces that are being written.
+    mechanisms: those of the self-attention; if empty, fairseq's own is used.
+    crossing: those of the cross-attention; if None, fairseq's own is used.
+    target: the state that all layers share.
     """
 
     def __init__(self, cfg, no_encoder_attn, mechanisms, crossing=None, target=None):
         self.mechanisms, self.crossing, self.target = mechanisms, crossing, target
         super().__init__(cfg, no_encoder_attn)
-        del self.mechanisms, self.crossing, self.target  # only the attention owns them
+        del self.mechanisms, self.crossing, self.target  # the attention modules own them now
         for dropout in (self.dropout_module, self.activation_dropout_module):
             dropout.module_name = "TransformerDecoderLayerBase"  # for --retain-dropout-modules
 
@@ -175,8 +174,7 @@ class PosattnDecoderLayer(TransformerDecoderLayerBase):
 
 
 class PosattnDecoder(TransformerDecoderBase):
-    """This class runs the stock decoder with chosen positions, and mechanisms in its
-    attention."""
+    """fairseq's Transformer decoder with configurable positions and attention mechanisms."""
 
     def __init__(self, cfg, dictionary, embed_tokens, no_encoder_attn=False, **kwargs):
         self.attention = AttentionSpecification(getattr(cfg, "decoder_attention", None) or "")
@@ -186,7 +184,7 @@ class PosattnDecoder(TransformerDecoderBase):
         self.check(cfg)
         check_cross(self.cross, cfg, no_encoder_attn)
         self.numbers = layer_numbers(cfg.decoder)
-        self.of_all_layers: dict[str, nn.Module] = {}  # each layer adds to it
+        self.of_all_layers: dict[str, nn.Module] = {}  # filled by build_decoder_layer
         self.across_all_layers: dict[str, nn.Module] = {}
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, **kwargs)
         self.dropout_module.module_name = "TransformerDecoder"  # for --retain-dropout-modules
@@ -196,7 +194,7 @@ class PosattnDecoder(TransformerDecoderBase):
         del self.of_all_layers, self.across_all_layers
 
     def target_positions(self, shape: PositionShape) -> nn.Module | None:
-        """Return what fairseq's decoder asks for positions; by default its own table."""
+        """Return the module that computes the positions: fairseq's own, unless others are added."""
         table = self.embed_positions if self.positions.sequence else None
         added = self.positions.build(shape)
         if not added:
@@ -204,8 +202,8 @@ class PosattnDecoder(TransformerDecoderBase):
         return TargetPositions(table, added, self.padding_idx, shape.max_positions)
 
     def check(self, cfg) -> None:
-        """Refuse positions and mechanisms that look ahead, that do not fit the shape, or that
-        other options exclude."""
+        """Raise a SpecificationError for positions or mechanisms that are not causal, or that the
+        model's shape or options exclude."""
         self.positions.check_causal()
         self.positions.check(position_shape(cfg))
         self.attention.check_causal()
@@ -213,26 +211,26 @@ class PosattnDecoder(TransformerDecoderBase):
             self.attention.check(cfg.decoder.layers, self.attention_shape(cfg))
         if self.attention.uses and cfg.cross_self_attention:
             raise SpecificationError(
-                f"--decoder-attention '{self.attention}' cannot act under --cross-self-attention"
+                f"--decoder-attention '{self.attention}' cannot be combined with "
+                "--cross-self-attention; leave one out"
             )
         if self.attention.uses and cfg.decoder.xformers_att_config:
             raise SpecificationError(
-                f"--decoder-attention '{self.attention}' and --decoder-xformers-att-config exclude "
-                "each other: leave one out"
+                f"--decoder-attention '{self.attention}' cannot be combined with "
+                "--decoder-xformers-att-config; leave one out"
             )
 
     def attention_shape(self, cfg) -> AttentionShape:
-        """Return what mechanisms need to know of the decoder's attention to the target."""
         heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
         longest, brackets = cfg.max_target_positions, self.target.pair is not None
         return AttentionShape(heads, width // heads, longest, brackets=brackets)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        """Return the next layer, which is fairseq's own if it has no mechanisms."""
+        """Build the next layer, which is fairseq's own if it has no mechanisms."""
         number, shape = self.numbers.pop(0), self.attention_shape(cfg)
         mechanisms = self.attention.build(number, shape, self.of_all_layers)
         crossing = None
-        if self.cross.uses:  # every layer can then read the context, also one without mechanisms
+        if self.cross.uses:  # layers without mechanisms must be able to read the context, too
             crossing = self.cross.build(number, cross_shape(cfg), self.across_all_layers)
         if not mechanisms and crossing is None:
             return super().build_decoder_layer(cfg, no_encoder_attn)
@@ -242,11 +240,12 @@ class PosattnDecoder(TransformerDecoderBase):
     def extract_features(
         self, prev_output_tokens, encoder_out=None, incremental_state=None, *args, **options
     ):
-        """Return what fairseq's decoder returns; mechanisms of the cross-attention get a context.
+        """Return what fairseq's decoder returns.
 
-        As its positions do, it needs all words that have been written, also step by step."""
+        prev_output_tokens: all tokens so far, B T, also in incremental decoding.
+        """
         looks: list[Tensor] = []
-        if not incremental_state:  # a translation begins
+        if not incremental_state:  # a new translation starts
             forget(self)
         if self.attention.reads_brackets or self.cross.reads_brackets:
             self.target.read(prev_output_tokens)
@@ -258,13 +257,13 @@ class PosattnDecoder(TransformerDecoderBase):
         x, extra = super().extract_features(
             prev_output_tokens, encoder_out, incremental_state, *args, **options
         )
-        if looks and incremental_state is None:  # fairseq's criterion teaches them by alignments
+        if looks and incremental_state is None:  # fairseq's criterion trains them on alignments
             extra["attn"] = [alignment_of(looks)]
         return x, extra
 
     def reorder_incremental_state_scripting(self, incremental_state, new_order):
-        """Keep the hypotheses with which beam search goes on; if these are all that there are, in
-        their order, as in greedy search, nothing is copied. A GPU would have to wait to know."""
+        """Reorder the state for the next step of beam search, unless the order is unchanged, as in
+        greedy search. On a GPU, that check would cost a synchronisation."""
         if new_order.device.type == "cpu" and len(self.layers):
             keys = self.layers[0].self_attn._get_input_buffer(incremental_state).get("prev_key")
             if keys is not None and torch.equal(new_order, torch.arange(len(keys))):
@@ -272,11 +271,11 @@ class PosattnDecoder(TransformerDecoderBase):
         super().reorder_incremental_state_scripting(incremental_state, new_order)
 
     def make_generation_fast_(self, **_) -> None:
-        """Prepare for translation, when fairseq says that there will be no more training."""
+        """Prepare for translation; fairseq calls this before the first sentence."""
         pack(self)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """Start mechanisms that a stock checkpoint lacks anew, as the encoder does."""
+        """Initialise mechanisms that a stock checkpoint lacks, as the encoder does."""
         super().upgrade_state_dict_named(state_dict, name)
         if isinstance(self.embed_positions, TargetPositions):
             take_over_table(state_dict, f"{name}.embed_positions")
@@ -285,5 +284,4 @@ class PosattnDecoder(TransformerDecoderBase):
 
 
 def position_shape(cfg) -> PositionShape:
-    """Return what positions need to know of the decoder: its width and its longest sentence."""
     return PositionShape(cfg.decoder.embed_dim, cfg.max_target_positions)

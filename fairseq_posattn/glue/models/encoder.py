@@ -1,8 +1,8 @@
-"""Build fairseq's Transformer encoder around the attention core.
+"""fairseq's Transformer encoder with configurable positions and attention mechanisms.
 
-The layer and the loop over the layers are short ones of our own, because fairseq's pass a layer
-nothing but the padding mask and differ between its releases. Parameters have fairseq's names and
-are made in fairseq's order.
+The layer and the loop over layers are reimplemented, because fairseq's own pass only the padding
+mask to a layer, and differ between releases. Parameters have fairseq's names and are created in
+fairseq's order.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from fairseq_posattn.glue.models.stock_checkpoints import (
 )
 from fairseq_posattn.trees.sentence import KINDS
 
-SENTENCES = "sentences"  # the key under which the sentence of each row stands
+SENTENCES = "sentences"  # the key of encoder_out with the sentence number of each row
 
 
 class PosattnEncoderLayer(nn.Module):
-    """Applies self-attention with the layer's mechanisms, then feed-forward, in layout T B C."""
+    """A Transformer encoder layer whose self-attention has mechanisms; tensors are T B C."""
 
     def __init__(self, cfg, mechanisms):
         super().__init__()
@@ -72,8 +72,8 @@ class PosattnEncoderLayer(nn.Module):
     def forward(
         self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return the output, T B C; if asked for, the weights of each head, B H T T; and what heads
-        learn of trees, as `take_supervision` returns it."""
+        """Return the output, T B C, the weights of each head, B H T T, if requested, and the sums
+        that `take_supervision` returns for supervised heads."""
         residual = x = self.self_attn.before(x, ctx)
         x = self.norm_before(x, self.self_attn_layer_norm)
         x, weights = self.self_attn(x, ctx, need_weights)
@@ -84,25 +84,23 @@ class PosattnEncoderLayer(nn.Module):
         return self.join(residual, x, self.final_layer_norm), weights, supervision
 
     def norm_before(self, x: Tensor, norm: nn.Module) -> Tensor:
-        """Normalise the input of a part of the layer if --encoder-normalize-before asks for it."""
         return norm(x) if self.normalize_before else x
 
     def join(self, residual: Tensor, x: Tensor, norm: nn.Module) -> Tensor:
-        """Add the residual connection, and normalise the sum unless that was done before."""
+        """Apply dropout, the residual connection and, if used, post-layer normalisation."""
         x = residual + self.dropout_module(x)
         return x if self.normalize_before else norm(x)
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        """Return the output of the feed-forward layer, T B C."""
         return self.fc2(self.activation_dropout_module(self.activation_fn(self.fc1(x))))
 
 
 class PosattnEncoder(TransformerEncoderBase):
-    """This class runs the stock encoder with chosen positions and attention mechanisms."""
+    """fairseq's Transformer encoder with configurable positions and attention mechanisms."""
 
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
         self.attention = AttentionSpecification(cfg.encoder_attention)
-        self.cross = cross_specification(cfg)  # the decoder's, which may read the trees, too
+        self.cross = cross_specification(cfg)  # the decoder's cross-attention may read trees, too
         self.crossing = f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
         self.positions = positions_in_use(cfg, "encoder")
         labels = number_of_labels(cfg)
@@ -111,7 +109,7 @@ class PosattnEncoder(TransformerEncoderBase):
         if not cfg.encoder.layers_to_keep:  # a pruned model was checked before it was pruned
             self.attention.check(cfg.encoder.layers, attention_shape(cfg))
         self.numbers = layer_numbers(cfg.encoder)
-        self.of_all_layers: dict[str, nn.Module] = {}  # each layer adds to it
+        self.of_all_layers: dict[str, nn.Module] = {}  # filled by build_encoder_layer
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
         self.dropout_module.module_name = "TransformerEncoder"  # for --retain-dropout-modules
         if not self.positions.sequence:
@@ -125,24 +123,23 @@ class PosattnEncoder(TransformerEncoderBase):
         del self.of_all_layers
         if self.needs_labels:
             self.register_buffer(LABELS, digest(cfg.source_labels))
-        # --encoder-layers-to-keep may have left out the layer in which a head learns
+        # --encoder-layers-to-keep may have pruned the layer with the supervised head
         self.learns_from_trees = any(
             getattr(module, "learns_from_trees", False) for module in self.layers.modules()
         )
 
     @property
     def needs_tree(self) -> bool:
-        """Return whether positions or attention read trees, or the attention of the decoder."""
+        """Return whether positions, self-attention or the decoder's cross-attention read trees."""
         specifications = (self.attention, self.positions, self.cross)
         return any(specification.needs_tree for specification in specifications)
 
     @property
     def needs_labels(self) -> set[str]:
-        """Return the kinds of labels of words that positions or attention read."""
+        """Return the kinds of labels that positions or self-attention read."""
         return self.attention.needs_labels | self.positions.needs_labels
 
     def build_encoder_layer(self, cfg):
-        """Return the next layer with the mechanisms that the specification gives it."""
         number, shape = self.numbers.pop(0), attention_shape(cfg)
         mechanisms = self.attention.build(number, shape, self.of_all_layers)
         return wrapped(PosattnEncoderLayer(cfg, mechanisms), cfg)
@@ -156,10 +153,12 @@ class PosattnEncoder(TransformerEncoderBase):
         source_tree: Tensor | None = None,
         need_weights: bool = False,
     ):
-        """Return what fairseq's encoder returns. `source_tree` is the tensor that
-        `SourceTree.of_batch` reads. `need_weights` adds `attention_weights`, which holds for each
-        layer the weights of each head, B H T T. Where heads learn from trees, `tree_supervision`
-        has the four sums of `Supervised.supervise`."""
+        """Return what fairseq's encoder returns.
+
+        source_tree: the tensor that `SourceTree.of_batch` reads.
+        need_weights: add `attention_weights`, a list of each layer's weights, B H T T.
+        If heads learn from trees, `tree_supervision` has the four sums of `Supervised.supervise`.
+        """
         padding = src_tokens.eq(self.padding_idx)  # B T
         ctx = AttentionContext.from_padding(padding, self.tree_of(source_tree, ~padding))
         x, embedding = self.embed(src_tokens, token_embeddings, ctx)  # B T C
@@ -195,36 +194,36 @@ class PosattnEncoder(TransformerEncoderBase):
         }
 
     def tree_of(self, source_tree: Tensor | None, real: Tensor) -> SourceTree | None:
-        """Return the trees of a batch if the encoder reads trees, and refuse a batch without."""
+        """Return the trees of a batch, or None if the model needs none; refuse a missing tree."""
         learning = self.learns_from_trees and (self.training or source_tree is not None)
         if not self.needs_tree and not learning:
             return None
         if source_tree is None and not self.needs_tree:
             raise InputError(
-                f"a head of this model learns from trees (attention '{self.attention}') but the "
-                "batch has none: train with --task structured_translation and --criterion "
+                f"a head of this model learns from trees (attention '{self.attention}'), but the "
+                "batch has none; train with --task structured_translation and --criterion "
                 "tree_supervised_cross_entropy, on data with trees"
             )
         if source_tree is None:
             raise InputError(
                 f"this model reads trees (positions '{self.positions}', attention "
-                f"'{self.attention}'{self.crossing}) but the batch has none: "
+                f"'{self.attention}'{self.crossing}), but the batch has none; "
                 "use --task structured_translation"
             )
         if self.needs_labels and len(source_tree) < 4:
             raise InputError(
                 f"this model reads labels of words (positions '{self.positions}', attention "
-                f"'{self.attention}') but the trees of the batch have none: use the batches of "
+                f"'{self.attention}'), but the trees of the batch have none; use the batches of "
                 "--task structured_translation"
             )
         return SourceTree.of_batch(source_tree, real)
 
     def reorder_encoder_out(self, encoder_out, new_order):
-        """Return the output for the hypotheses with which beam search goes on.
+        """Reorder the output for the next step of beam search.
 
-        Hypotheses of one sentence read the same, so nothing is copied where each of them is
-        replaced by one of its own sentence, as in most steps. A GPU would have to wait for an
-        answer to that, and copies faster.
+        All hypotheses of a sentence share its encoder output. On a CPU, nothing is copied if each
+        hypothesis is replaced by one of the same sentence, as in most steps. On a GPU, that check
+        would cost a synchronisation, and copying is faster.
         """
         sentences = []
         if new_order.device.type == "cpu":
@@ -244,7 +243,7 @@ class PosattnEncoder(TransformerEncoderBase):
     def embed(
         self, src_tokens: Tensor, token_embeddings: Tensor | None, ctx: AttentionContext
     ) -> tuple[Tensor, Tensor]:
-        """Return scaled word embeddings with positions, and without them, each B T C."""
+        """Return scaled word embeddings, with positions and without them, each B T C."""
         if token_embeddings is None:
             token_embeddings = self.embed_tokens(src_tokens)
         x = embedding = self.embed_scale * token_embeddings
@@ -259,13 +258,15 @@ class PosattnEncoder(TransformerEncoderBase):
         return self.dropout_module(x), embedding
 
     def position(self, src_tokens: Tensor, ctx: AttentionContext) -> Tensor | None:
-        """Return positions, B T C, or None where the encoder has no absolute ones."""
+        """Return position vectors, B T C, or None if the encoder has no absolute positions."""
         sequence = None if self.embed_positions is None else self.embed_positions(src_tokens)
         return joined(sequence, self.added_positions.values(), ctx, self.fuser)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """Take what a stock checkpoint lacks from this model, for --finetune-from-model. A
-        checkpoint that has a part of it has another specification, so fairseq refuses it."""
+        """Add parameters that a stock checkpoint lacks, for --finetune-from-model.
+
+        If a checkpoint has some of them, it has another specification, and fairseq refuses it.
+        """
         check_labels(state_dict, self, name)
         fit_state(state_dict, self, name, bool(self.cfg.encoder.layers_to_keep))
         for key in [key for key in state_dict if is_superfluous(key, name)]:
@@ -274,12 +275,11 @@ class PosattnEncoder(TransformerEncoderBase):
 
 
 def attention_shape(cfg) -> AttentionShape:
-    """Return the heads, their width and the longest sentence of the encoder's attention."""
     heads, width = cfg.encoder.attention_heads, cfg.encoder.embed_dim
     longest, labels = cfg.max_source_positions, number_of_labels(cfg)
     return AttentionShape(heads, width // heads, longest, labels["relations"], labels["tags"])
 
 
 def number_of_labels(cfg) -> dict[str, int]:
-    """Return how many labels of words the data have; 0 where the model reads none."""
+    """Return the number of labels of each kind, which is 0 if the model reads none."""
     return {kind: getattr(cfg, f"source_{kind}", 0) for kind in KINDS}

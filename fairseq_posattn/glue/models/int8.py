@@ -1,4 +1,4 @@
-"""Translate on a CPU with the weights of linear layers in eight bits."""
+"""Quantise the weights of linear layers to 8 bits, for translation on a CPU."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from fairseq_posattn.glue.models.packed import unpack
 
 
 def quantize(model: nn.Module) -> None:
-    """Replace the linear layers by torch's dynamic ones: weights in int8, a scale for each tensor.
+    """Apply torch's dynamic quantisation to linear layers: int8 weights, one scale per tensor.
 
-    Their inputs are quantised as they come. Embeddings, softmax and normalisation stay as they are,
-    and so does the attention of a stock encoder, which hands its weights to a kernel of torch.
+    Embeddings, softmax and normalisation are not quantised, nor is the attention of a stock
+    encoder, which passes its weights to a fused kernel of torch.
     """
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
-        raise InputError("--int8 works on a CPU only; give --cpu, or leave it out")
+        raise InputError("--int8 works on a CPU only; add --cpu, or leave it out")
     if not hasattr(torch.ao, "quantization"):
-        raise InputError("--int8: this release of torch has no such layers; leave it out")
+        raise InputError("--int8 needs torch.ao.quantization, which this torch lacks; leave it out")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns that a later release may have none
+        warnings.simplefilter("ignore")  # torch warns that the function is deprecated
         unpack(model)
         names = set(linear_layers(model))
         torch.ao.quantization.quantize_dynamic(model, names, torch.qint8, inplace=True)
 
 
 def linear_layers(model: nn.Module) -> Iterator[str]:
-    """Yield the names of the linear layers that are called as such."""
+    """Yield the names of the linear layers that a fused kernel does not bypass."""
     modules = dict(model.named_modules())
     for name, module in modules.items():
         parent = modules[name.rpartition(".")[0]]

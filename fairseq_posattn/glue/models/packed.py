@@ -1,7 +1,7 @@
-"""Translate on a CPU with weights in the order in which oneDNN multiplies them.
+"""Prepack the weights of linear layers for oneDNN, for translation on a CPU.
 
-A step of a decoder multiplies each weight with few rows. torch sorts the weight anew each time,
-which takes a good part of the product; here it is sorted once for each translation.
+A decoding step multiplies each weight by a few rows only. torch packs the weight anew each time,
+which takes a large share of the product's time; here it is packed once per translation.
 """
 
 from __future__ import annotations
@@ -9,34 +9,34 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-SMALLEST = 100_000  # with fewer weights, a call of oneDNN takes longer than is gained
+SMALLEST = 100_000  # for smaller layers, the overhead of the call exceeds the gain
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer that keeps a sorted copy of its weight, of which nobody else knows."""
+    """A linear layer with a private, packed copy of its weight."""
 
     packed: Tensor | None = None
     packed_from: tuple[int, int] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what nn.Linear returns, up to rounding where no gradients are wanted."""
+        """Return what nn.Linear returns, up to rounding errors if gradients are disabled."""
         weight = self.weight
         fits = x.is_cpu and weight.is_cpu and x.dtype is weight.dtype is torch.float32
         if torch.is_grad_enabled() or not fits or weight.is_inference():
             return super().forward(x)
-        now = weight.data_ptr(), weight._version  # another one when numbers change
+        now = weight.data_ptr(), weight._version  # changes with the weight
         if self.packed_from != now:
             self.packed = torch.ops.mkldnn._reorder_linear_weight(weight)
             self.packed_from = now
         return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
 
     def __getstate__(self) -> dict:
-        """Leave the sorted weight out of copies, as torch cannot copy it."""
+        """Leave the packed weight out of copies, because torch cannot copy it."""
         return {**vars(self), "packed": None, "packed_from": None}
 
 
 def pack(model: nn.Module) -> None:
-    """Let all large linear layers sort their weights, if this torch can."""
+    """Turn all large linear layers into PackedLinear, if this torch supports oneDNN."""
     if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         for layer in model.modules():
             if type(layer) is nn.Linear and layer.weight.numel() >= SMALLEST:
@@ -48,14 +48,15 @@ def packed_layers(model: nn.Module) -> list[PackedLinear]:
 
 
 def forget(model: nn.Module) -> None:
-    """Let all layers sort their weights again: what is written through `.data`, as fairseq's
-    optimizers do, changes no version."""
+    """Discard all packed weights.
+
+    This is needed because fairseq's optimizers write through `.data`, which changes no version.
+    """
     for layer in packed_layers(model):
         layer.packed = layer.packed_from = None
 
 
 def unpack(model: nn.Module) -> None:
-    """Undo `pack`."""
     forget(model)
     for layer in packed_layers(model):
         layer.__class__ = nn.Linear  # type: ignore[assignment]  # back to its base

@@ -1,4 +1,4 @@
-"""Register posattn_transformer, fairseq's Transformer with chosen positions and attention."""
+"""The model posattn_transformer: a Transformer with configurable positions and attention."""
 
 from __future__ import annotations
 
@@ -35,22 +35,23 @@ logger = logging.getLogger(__name__)
 MODELS = read_group("model")
 SIZES = read_group("size")
 SUFFIXES = {"": "wmt_en_de", **{f"_{size}": size for size in SIZES}}
-# A window across three heads needs more heads than the size `tiny` has.
+# csan_2d attends across three heads, more than the size `tiny` has.
 EXCEPTIONS = {("csan_2d", "tiny"): {"encoder_attention_heads": 4}}
 
 
 @register_model("posattn_transformer", dataclass=PosattnTransformerConfig)
 class PosattnTransformerModel(TransformerModelBase):
-    """Translates with a Transformer whose positions and attention mechanisms the options choose.
+    """A translation Transformer with configurable positions and attention mechanisms.
 
-    A model without trees runs under any translation task, a model with trees under
-    structured_translation.
+    A model that reads trees requires the task structured_translation.
+
+        posattn train DATA --task structured_translation --arch posattn_transformer \\
+            --encoder-attention tree_relative --max-tokens 4096
     """
 
     @classmethod
     def add_args(cls, parser):
-        """Add all options of the stock Transformer and our own, which `help` as a value
-        explains."""
+        """Add all options; the value `help` of a specification prints an explanation."""
         gen_parser_from_dataclass(parser, PosattnTransformerConfig(), delete_default=True)
         options = parser._option_string_actions
         for side in ("encoder", "decoder"):
@@ -63,7 +64,7 @@ class PosattnTransformerModel(TransformerModelBase):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Return the model that the options describe, or refuse options that cannot work."""
+        """Build the model; raise an InputError for options that cannot work."""
         args = plain_namespace(cfg)
         refuse_preset_under_hydra(getattr(args, "_name", None))
         refuse_what_cannot_work(args)
@@ -102,7 +103,7 @@ class PosattnTransformerModel(TransformerModelBase):
         source_tree=None,
         **decoder_options,
     ):
-        """Return what fairseq's Transformer returns; the encoder also gets the trees."""
+        """Return what fairseq's Transformer returns; source_tree is passed to the encoder."""
         encoder_out = self.encoder(
             src_tokens, src_lengths, return_all_hiddens, source_tree=source_tree
         )
@@ -122,8 +123,7 @@ class PosattnTransformerModel(TransformerModelBase):
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """Load a model as fairseq does, but for a translate() that also takes trees: see
-        `StructuredHubInterface`."""
+        """Load a model as fairseq does, as a `StructuredHubInterface`, which accepts trees."""
         from fairseq import hub_utils
 
         from fairseq_posattn.glue.hub import StructuredHubInterface
@@ -135,8 +135,10 @@ class PosattnTransformerModel(TransformerModelBase):
 
 
 def helpful(specification, describe):
-    """Return an argparse type that reads a specification; the value 'help' prints an explanation
-    and ends the program."""
+    """Return an argparse type for a specification.
+
+    The value 'help' prints an explanation and exits the program.
+    """
 
     def read(text: str) -> str:
         if text.strip() == "help":
@@ -152,17 +154,16 @@ def helpful(specification, describe):
 
 
 def refuse_preset_under_hydra(name: str | None) -> None:
-    """Refuse a preset of --arch under hydra, where every option has its default before it could
-    act."""
+    """Refuse presets of --arch under hydra, which sets all defaults before a preset could."""
     if HydraConfig.initialized() and name not in (None, "posattn_transformer"):
         raise InputError(
-            f"model._name={name}: fairseq-hydra-train does not know the presets of --arch; "
-            "take model=structural size=wmt_en_de of fairseq_posattn/glue/config"
+            f"model._name={name}: fairseq-hydra-train does not support the presets of --arch; "
+            "use model=structural size=wmt_en_de with --config-dir fairseq_posattn/glue/config"
         )
 
 
 def refuse_what_cannot_work(args) -> None:
-    """Refuse options that the encoder's own attention would silently ignore."""
+    """Refuse options of fairseq that posattn_transformer does not support."""
     refused = {
         "quant_noise_pq": "--quant-noise-pq",
         "quant_noise_scalar": "--quant-noise-scalar",
@@ -171,11 +172,11 @@ def refuse_what_cannot_work(args) -> None:
     }
     for option, name in refused.items():
         if getattr(args, option, None):
-            raise InputError(f"{name} does not work with posattn_transformer; leave it out")
+            raise InputError(f"{name} is not supported by posattn_transformer; leave it out")
 
 
 def add_label_sizes(args, task) -> None:
-    """Note which labels of words the data have, if the encoder reads some of them."""
+    """Add the sizes and the fingerprint of the label dictionaries, if the encoder reads labels."""
     needed = AttentionSpecification(getattr(args, "encoder_attention", None) or "").needs_labels
     needed |= PositionSpecification(text_of(args, "encoder")).needs_labels
     if needed and hasattr(task, "label_sizes"):  # `check_task` refuses other tasks
@@ -189,16 +190,16 @@ def check_task(encoder: PosattnEncoder, task) -> None:
     if encoder.needs_tree and not getattr(task, "provides_trees", False):
         raise InputError(
             f"--encoder-positions '{encoder.positions}' --encoder-attention '{encoder.attention}'"
-            f"{encoder.crossing} reads trees, which {type(task).__name__} does not load: "
+            f"{encoder.crossing} reads trees, which {type(task).__name__} does not load; "
             "use --task structured_translation"
         )
 
 
 class FastDropout(FairseqDropout):
-    """Is fairseq's dropout in less time on a CPU."""
+    """fairseq's dropout, faster on a CPU."""
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
-        """Return x with elements dropped, in training or where --retain-dropout asks for it."""
+        """Apply dropout in training, or in inference with --retain-dropout."""
         on = self.p > 0 and (self.training or self.apply_during_inference)
         return fast_dropout(x, self.p) if on else x
 
@@ -211,7 +212,7 @@ def use_fast_dropout(model: nn.Module) -> None:
 
 
 def register_size(model: str, size: str, name: str) -> None:
-    """Register a model in one of the sizes so that --arch NAME chooses it."""
+    """Register a model of a given size as --arch NAME."""
     preset = {**MODELS[model], **SIZES[size], **EXCEPTIONS.get((model, size), {})}
     attention = preset.pop("encoder_attention", "")
 
@@ -219,21 +220,20 @@ def register_size(model: str, size: str, name: str) -> None:
         refuse_contradiction(args)
         fill_in(args, preset)
         fill_in(args, {"encoder_attention": within(args.encoder_layers, attention)})
-        transformer_legacy.base_architecture(args)  # fairseq's own defaults of all other options
+        transformer_legacy.base_architecture(args)  # fairseq's defaults of all other options
 
     register_model_architecture("posattn_transformer", name)(architecture)
 
 
 def within(layers: int, attention: str) -> str:
-    """Return the specification without layers that the encoder does not have, as @0-2 needs
-    three."""
+    """Restrict the layers @0-2 of a specification to those that the encoder has."""
     return attention.replace("@0-2", f"@0-{layers - 1}") if layers < 3 else attention
 
 
-# The model itself is an --arch, too, for which fairseq has put an empty function there.
+# The model is also an --arch of its own name, for which fairseq registers an empty function.
 ARCH_CONFIG_REGISTRY["posattn_transformer"] = refuse_contradiction
 
 for _model in MODELS:
     for _suffix, _size in SUFFIXES.items():
-        if (_model, _suffix) != ("transformer", ""):  # the model itself has that name
+        if (_model, _suffix) != ("transformer", ""):  # posattn_transformer, registered above
             register_size(_model, _size, f"posattn_{_model}{_suffix}")

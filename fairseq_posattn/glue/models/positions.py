@@ -1,4 +1,4 @@
-"""Build the positions that an encoder or a decoder adds to fairseq's own table of positions."""
+"""Build the positions of an encoder or decoder, in addition to fairseq's own."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FLAG = "--no-token-positional-embeddings"
 
 
 def positions_in_use(cfg, side: str) -> PositionSpecification:
-    """Return the positions that the encoder or the decoder really has.
+    """Return the positions of the encoder or decoder.
 
-    'sequence' is the default, and fairseq's flag takes it away.
+    The default, 'sequence', becomes 'none' with --no-token-positional-embeddings.
     """
     chosen = PositionSpecification(text_of(cfg, side))
     if not (chosen.sequence and cfg.no_token_positional_embeddings):
@@ -32,16 +32,16 @@ def positions_in_use(cfg, side: str) -> PositionSpecification:
 
 
 def text_of(cfg, side: str) -> str:
-    """Return the specification of a side; checkpoints of before have none of the decoder."""
+    """Return the specification of a side; older checkpoints lack the decoder's."""
     text = getattr(cfg, f"{side}_positions", None)
     return "sequence" if text is None else str(text)
 
 
 def refuse_contradiction(args) -> None:
-    """Refuse 'sequence' beside fairseq's flag, where a command line has both.
+    """Refuse a command line with both 'sequence' and --no-token-positional-embeddings.
 
-    fairseq calls this as the --arch of posattn_transformer: with the options that were written, as
-    a Namespace, and later with all options, of which nobody knows who chose them.
+    fairseq calls this as the --arch of posattn_transformer: first with a Namespace of the options
+    on the command line, and later with all options, which no longer shows which ones were given.
     """
     flag = getattr(args, "no_token_positional_embeddings", False)
     if not (flag and isinstance(args, Namespace)):
@@ -53,17 +53,17 @@ def refuse_contradiction(args) -> None:
 
 
 def contradiction(side: str, chosen: PositionSpecification) -> SpecificationError:
-    """Return the error of a specification with 'sequence' beside fairseq's flag."""
+    """Return the error for 'sequence' combined with --no-token-positional-embeddings."""
     others = " + ".join(use.position.name for use in chosen.uses[1:])
-    remedy = f"for the others alone use --{side}-positions {shlex.quote(others)}"
+    remedy = f"to use the others alone, give --{side}-positions {shlex.quote(others)}"
     return SpecificationError(
-        f"{FLAG} contradicts --{side}-positions '{chosen}': "
+        f"{FLAG} contradicts --{side}-positions '{chosen}'; "
         + (remedy if others else "leave out one of the two")
     )
 
 
 class TargetPositions(nn.Module):
-    """This class replaces fairseq's table in a decoder that has positions of one's own, too."""
+    """Positions of a decoder: fairseq's own, if there are any, and added ones."""
 
     def __init__(self, table: nn.Module | None, added: list[Position], padding: int, longest: int):
         super().__init__()
@@ -73,9 +73,9 @@ class TargetPositions(nn.Module):
         self.max_positions = longest if table is None else table.max_positions
 
     def forward(self, tokens: Tensor, incremental_state=None) -> Tensor | None:
-        """Return the vectors of the positions of `tokens`, B T, as B T C or 1 T C.
+        """Return position vectors of `tokens`, B T, as B T C or 1 T C.
 
-        In incremental decoding only the last vectors are returned.
+        In incremental decoding, only the vectors of the last position are returned.
         """
         sequence = None
         if self.table is not None:
@@ -92,7 +92,7 @@ class TargetPositions(nn.Module):
 
 
 def take_over_table(state_dict: dict, name: str) -> None:
-    """Give the parameters of fairseq's table the names that they have inside TargetPositions."""
+    """Rename the parameters of fairseq's positions to their names within TargetPositions."""
     for key in [key for key in state_dict if key.startswith(f"{name}.")]:
         own = key.removeprefix(f"{name}.")
         if not own.startswith(("table.", "added.")):
@@ -100,5 +100,4 @@ def take_over_table(state_dict: dict, name: str) -> None:
 
 
 def by_name(positions: list[Position]) -> nn.ModuleDict:
-    """Return the modules of a model's positions under their names."""
     return nn.ModuleDict({position.name: position for position in positions})

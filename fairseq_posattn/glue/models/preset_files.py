@@ -1,7 +1,7 @@
-"""Read the presets from the YAML files in config/, for --arch and for hydra alike.
+"""Read presets of models from the YAML files in config/, which --arch and hydra share.
 
-A file sets options of a model, and a value such as ${model.encoder_embed_dim} refers to another
-option. Like fairseq's own presets, ours fill in what the user leaves open and override nothing.
+A file sets options of a model; a value such as ${model.encoder_embed_dim} refers to another option.
+Like fairseq's presets, they set only options that the user does not set.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Options = dict[str, Any]
 
 
 def read_group(group: str) -> dict[str, Options]:
-    """Return the options that each file of a group sets, by the name of the file."""
+    """Return the options of each preset of a group, by file name without suffix."""
     return {path.stem: read_options(path) for path in sorted(CONFIG.glob(f"{group}/*.yaml"))}
 
 
 def read_options(path: Path) -> Options:
-    """Return the options that a file sets, without the name of the model."""
+    """Return the options of a preset; raise an InputError if the file is damaged."""
     try:
         options = yaml.safe_load(path.read_text(encoding="utf-8"))
         if not isinstance(options, dict) or not all(map(is_option, options.items())):
@@ -35,20 +35,20 @@ def read_options(path: Path) -> Options:
     except (yaml.YAMLError, OmegaConfBaseException, ValueError, RecursionError) as error:
         found = str(error).partition("\n")[0]
         raise InputError(
-            f"{path}: the preset is damaged ({found}); mend it, or install the package again"
+            f"{path}: the preset is damaged ({found}); repair it, or reinstall the package"
         ) from error
     return {name: value for name, value in options.items() if name != "_name"}
 
 
 def is_option(item: tuple[object, object]) -> bool:
-    """Return whether a name and a value can be those of an option."""
+    """Return whether a name and a value are valid for an option."""
     name, value = item
     is_name = isinstance(name, str) and name.isidentifier()
     return is_name and isinstance(value, str | int | float | None)
 
 
 def fill_in(args, preset: Options) -> None:
-    """Set the options of a preset that the user leaves open."""
+    """Set the options of a preset that the user has not set."""
     given = {name: getattr(args, name) for name in preset if hasattr(args, name)}
     whole = OmegaConf.create({"model": {**preset, **given}})  # what ${model...} refers to
     chosen: Any = OmegaConf.to_container(whole, resolve=True)
@@ -58,7 +58,6 @@ def fill_in(args, preset: Options) -> None:
 
 
 def register_preset(model: str, name: str, preset: Options) -> None:
-    """Register a preset so that --arch NAME chooses it."""
 
     def architecture(args):
         fill_in(args, preset)

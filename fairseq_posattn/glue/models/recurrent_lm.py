@@ -1,7 +1,7 @@
-"""Register recurrent_lm, the language models of Dagan (2019), for fairseq's task language_modeling.
+"""The model recurrent_lm: language models of Dagan (2019) for fairseq's task language_modeling.
 
-The positional model knows N, the length of a sentence, from the first word on, as published. In
-generation the length is not known: see --sentence-length.
+As published, the positional model knows the length N of a sentence from its first word on. For
+generation, where the length is unknown, see --sentence-length.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -30,38 +30,39 @@ STATE = "recurrent_lm"
 
 @dataclass
 class RecurrentLanguageModelConfig(FairseqDataclass):
-    """These are the options of the model recurrent_lm."""
+    """Options of the model recurrent_lm."""
 
     state_attention: ChoiceEnum(list(ATTENTIONS)) = option(  # type: ignore[valid-type]  # fairseq calls it
-        "positional", "choose the attention over the states of the LSTM"
+        "positional", "choose the attention over the LSTM's states (default: positional)"
     )
-    decoder_embed_dim: int = option(400, "set the width that embedding and LSTM share")
-    decoder_layers: int = option(2, "set the number of layers of the LSTM")
-    decoder_dropout_in: float = option(0.5, "set the dropout after the embedding")
-    dropout: float = option(0.2, "set the dropout between layers")
-    decoder_dropout_out: float = option(0.5, "set the dropout before the output layer")
+    decoder_embed_dim: int = option(400, "set the width of embeddings and LSTM (default: 400)")
+    decoder_layers: int = option(2, "set the number of LSTM layers (default: 2)")
+    decoder_dropout_in: float = option(0.5, "set the dropout after the embedding (default: 0.5)")
+    dropout: float = option(0.2, "set the dropout between layers (default: 0.2)")
+    decoder_dropout_out: float = option(0.5, "set the dropout before the output (default: 0.5)")
     include_current: ChoiceEnum(["yes", "no"]) = option(  # type: ignore[valid-type]  # fairseq calls it
-        "yes", "attend to the states i <= t (yes, as the authors' program does) or i < t (no)"
+        "yes", "attend to states i <= t (yes, the default, as the authors' program) or i < t (no)"
     )
     position_clamp: ChoiceEnum(["equation", "text"]) = option(  # type: ignore[valid-type]  # fairseq calls it
         "equation",
-        "clamp mu as equation 8 is printed, max(mu, t/N), or as its text says, to [0, t/N]",
+        "clamp mu as printed in equation 8, max(mu, t/N) (equation, the default), or as described "
+        "in its text, to [0, t/N] (text)",
     )
-    position_width: int = option(20, "set the width of the LSTM that finds mu and sigma")
-    sigma_floor: float = option(0.0, "set the smallest sigma that is allowed")
-    position_epsilon: float = option(1e-3, "add this number to 2 sigma^2 in equation 10")
+    position_width: int = option(20, "set the width of the LSTM for mu and sigma (default: 20)")
+    sigma_floor: float = option(0.0, "set a lower bound of sigma (default: 0)")
+    position_epsilon: float = option(1e-3, "add this to 2 sigma^2 in equation 10 (default: 0.001)")
     sentence_length: str = option(
         "own",
-        "set N of the positional model to the length of each sentence, or in "
-        "generation to the maximal length (own), always to the maximal length (maximal), or to "
-        "a number",
+        "set N of the positional model to the length of each sentence, or to the maximal length in "
+        "generation (own, the default), always to the maximal length (maximal), or to a number of "
+        "words, such as 50",
     )
     max_target_positions: Optional[int] = II("task.max_target_positions")
     tokens_per_sample: int = II("task.tokens_per_sample")
 
 
 class RecurrentDecoder(FairseqIncrementalDecoder):
-    """Turns fairseq's batches into what the model reads, and keeps its state in generation."""
+    """The decoder of fairseq's language models around a `RecurrentLanguageModel`."""
 
     def __init__(self, dictionary, shape: RecurrentShape, sentence_length: str, longest: int):
         super().__init__(dictionary)
@@ -84,13 +85,13 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
     def extract_features(
         self, prev_output_tokens, encoder_out=None, incremental_state=None, **unused
     ):
-        """Return features, B T C, from tokens, B T. Under `weights` stand the attention weights, B
-        T T or None."""
+        """Return features, B T C, of tokens, B T, and a dictionary with `weights`, the attention
+        weights, B T T or None."""
         if incremental_state is not None:
             return self.next_features(prev_output_tokens[:, -1:], incremental_state)
         real = prev_output_tokens.ne(self.dictionary.pad())
         lengths = self.lengths(prev_output_tokens, real.sum(dim=1))
-        start = real.int().argmax(dim=1)  # the amount of padding on the left
+        start = real.int().argmax(dim=1)  # the number of padding tokens on the left
         if not start.any():
             features, weights, _ = self.model.features(prev_output_tokens, lengths)
             return features, {"attn": [None], "weights": weights}
@@ -100,7 +101,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         return rolled(features, -start), {"attn": [None], "weights": weights}
 
     def next_features(self, tokens: Tensor, incremental_state):
-        """Return the features of one step of generation, from tokens, B 1."""
+        """Return the features of one decoding step, with tokens B 1."""
         state = self.get_incremental_state(incremental_state, STATE)
         lengths = self.lengths(tokens, None)
         features, weights, state = self.model.features(tokens, lengths, state)
@@ -108,7 +109,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         return features, {"attn": [None], "weights": weights}
 
     def lengths(self, tokens: Tensor, own: Optional[Tensor]) -> Tensor:
-        """Return N for each sentence of the batch, B."""
+        """Return N of each sentence of the batch, B.
+
+        own: the sentences' lengths; None in generation.
+        """
         if self.sentence_length == "own" and own is not None:
             return own.clamp(min=1)
         fixed = self.sentence_length in ("own", "maximal")
@@ -128,27 +132,34 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
 
 
 def rolled(x: Tensor, by: Tensor) -> Tensor:
-    """Move each row of `x`, B T ..., to the left by its number of steps, B, around the end."""
+    """Roll each row of `x`, B T ..., to the left by its number of steps, B."""
     steps = (torch.arange(x.size(1), device=x.device) + by[:, None]) % x.size(1)  # B T
     return x[torch.arange(len(x), device=x.device)[:, None], steps]
 
 
 @register_model("recurrent_lm", dataclass=RecurrentLanguageModelConfig)
 class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
-    """This class offers the recurrent language model to fairseq's tasks and programs."""
+    """A language model with attention over the states of an LSTM.
+
+    Example:
+
+        posattn train DATA --task language_modeling --arch positional_attentive_lm \\
+            --max-tokens 4096
+    """
 
     @classmethod
     def build_model(cls, cfg, task):
         length = cfg.sentence_length
         if length not in ("own", "maximal") and (plain_number(length) or 0) < 1:
             raise InputError(
-                f"--sentence-length {length}: expected own, maximal or a number of words"
+                f"--sentence-length {length} is not valid; give own, maximal or a number of words"
             )
         longest = getattr(cfg, "max_target_positions", None) or cfg.tokens_per_sample
         dictionary = task.target_dictionary
         if len(dictionary) != len(task.source_dictionary):
             raise InputError(
-                "--output-dictionary-size: recurrent_lm ties input and output; leave it out"
+                "--output-dictionary-size does not work with recurrent_lm, which ties input and "
+                "output embeddings; leave it out"
             )
         return cls(
             RecurrentDecoder(dictionary, shape_of(cfg, dictionary), cfg.sentence_length, longest)

@@ -1,4 +1,4 @@
-"""Register san_tagger, the tagger of Dufter et al. (2020) around the attention core."""
+"""The model san_tagger: the tagger of Dufter et al. (2020), with attention mechanisms."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -25,30 +25,33 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class SanTaggerConfig(FairseqDataclass):
-    """These are the options of the model san_tagger."""
+    """Options of the model san_tagger."""
 
     encoder_positions: ChoiceEnum(["none", "added", "concatenated"]) = option(  # type: ignore[valid-type]  # fairseq calls it
-        "added", "add learnt positions to the words, concatenate them, or use none"
+        "added", "add learned positions to word embeddings (default), concatenate them, or use none"
     )
     encoder_attention: str = option(
         "", "choose attention mechanisms, for example 'convolved_2d'; 'help' lists them"
     )
-    encoder_layers: int = option(4, "set the number of layers of self-attention")
-    encoder_attention_heads: int = option(4, "set the number of attention heads of each layer")
-    encoder_embed_dim: int = option(128, "set the width of word and position embeddings")
-    char_embed_dim: int = option(64, "set the width of character embeddings")
-    char_filters: int = option(64, "set the number of filters of each character convolution")
-    char_kernel: int = option(5, "set how many characters a filter sees; the paper prints 3")
-    char_layers: int = option(3, "set the number of convolutions over the characters")
-    dropout: float = option(0.1, "set the dropout before each layer")
+    encoder_layers: int = option(4, "set the number of self-attention layers (default: 4)")
+    encoder_attention_heads: int = option(4, "set the number of heads per layer (default: 4)")
+    encoder_embed_dim: int = option(128, "set the width of words and positions (default: 128)")
+    char_embed_dim: int = option(64, "set the width of character embeddings (default: 64)")
+    char_filters: int = option(64, "set the number of filters per convolution (default: 64)")
+    char_kernel: int = option(5, "set the width of character convolutions (default: 5; paper: 3)")
+    char_layers: int = option(3, "set the number of character convolutions (default: 3)")
+    dropout: float = option(0.1, "set the dropout before each layer (default: 0.1)")
     max_source_positions: int = option(
-        60, "set how many words a sentence may have; posattn-binarize-tagging cut longer ones"
+        60, "set the maximal number of words per sentence (default: 60, as in binarize-tagging)"
     )
 
 
 @register_model("san_tagger", dataclass=SanTaggerConfig)
 class SanTaggerModel(BaseFairseqModel):
-    """This class tags each word of a sentence with a self-attention network."""
+    """Tags each word of a sentence with a self-attention network.
+
+    Example: `posattn train DATA --task tagging --arch san_tagger_conv2d --criterion tagging`
+    """
 
     def __init__(self, tagger: Tagger, specials: int):
         super().__init__()
@@ -57,7 +60,7 @@ class SanTaggerModel(BaseFairseqModel):
 
     @classmethod
     def add_args(cls, parser):
-        """Add the options of the model; `help` as the value of --encoder-attention explains it."""
+        """Add all options; the value `help` of --encoder-attention prints an explanation."""
         gen_parser_from_dataclass(parser, SanTaggerConfig(), delete_default=True)
         parser._option_string_actions["--encoder-attention"].type = helpful(
             AttentionSpecification, partial(describe, "encoder")
@@ -65,18 +68,20 @@ class SanTaggerModel(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Return the model that the options describe, or refuse options that cannot work."""
+        """Build the model; raise a SpecificationError for options that cannot work."""
         vocabulary = task.vocabulary
         attention = AttentionSpecification(cfg.encoder_attention)
         if attention.needs_tree or attention.learns_from_trees:
             raise SpecificationError(
-                f"'{attention}' reads trees, which the tagging task does not load"
+                f"--encoder-attention '{attention}' reads trees, which the task tagging does not "
+                "load; choose another mechanism"
             )
         shape = shape_of(cfg, vocabulary)
         if shape.width % shape.heads:
             raise SpecificationError(
-                f"--encoder-attention-heads {shape.heads} do not divide the width {shape.width} "
-                "(--encoder-embed-dim, twice with concatenated positions, and --char-filters)"
+                f"--encoder-attention-heads {shape.heads} does not divide the width {shape.width}, "
+                "the sum of --encoder-embed-dim (twice with concatenated positions) and "
+                "--char-filters; change one of them"
             )
         logger.info(
             "san_tagger: --encoder-positions '%s' --encoder-attention '%s'",
@@ -85,12 +90,11 @@ class SanTaggerModel(BaseFairseqModel):
         return cls(Tagger(shape, attention, cfg.dropout), vocabulary.tags.nspecial)
 
     def forward(self, words: Tensor, spellings: Tensor, spelling_of: Tensor) -> Tensor:
-        """Return the scores of the labels of each word, B T labels."""
+        """Return the scores of all tags for each word, B T labels."""
         return self.tagger(words, spellings, spelling_of)
 
     def tags(self, scores: Tensor) -> Tensor:
-        """Return the best tag of each word, B T, from scores, B T labels; it is never padding or
-        unknown."""
+        """Return the best tag of each word, B T, which is never padding or unknown."""
         return scores[..., self.specials :].argmax(dim=-1) + self.specials
 
     def get_normalized_probs(self, net_output, log_probs, sample=None):

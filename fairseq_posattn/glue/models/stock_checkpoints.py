@@ -17,15 +17,15 @@ DUPLICATES = {
     for kind in ("weight", "bias")
 }
 ADDED = ("fuser.", "added_positions.", "embed_positions.added.", "shared_mechanisms.")
-LABELS = "numbers_of_labels"  # the buffer that says what the numbers of labels mean
+LABELS = "numbers_of_labels"  # the buffer with the fingerprint of the label dictionaries
 CROSS = "shared_cross_mechanisms."
 
 
 def fit_state(state_dict: dict, module: nn.Module, name: str, pruned: bool) -> None:
     """Add the parameters of mechanisms and positions to a checkpoint that has none of them.
 
-    Those of cross-attention are added to one that has none of cross-attention. A pruned model,
-    which numbers its layers anew, forgets what only the layers share that it leaves out.
+    Those of the cross-attention are added independently of the others. For a pruned model, instead
+    remove shared parameters that no remaining layer uses.
     """
     if pruned:
         kept = {f"{name}.{key}" for key in module.state_dict()}
@@ -43,31 +43,35 @@ def fit_state(state_dict: dict, module: nn.Module, name: str, pruned: bool) -> N
     for added in (of_self, of_cross):
         if added and not added.keys() & state_dict.keys():
             lacks = sorted(added)
-            logger.warning("the checkpoint lacks these, so they start anew: %s", lacks)
+            logger.warning("initialised parameters that the checkpoint lacks: %s", lacks)
             state_dict.update(added)
 
 
 def digest(fingerprint: str) -> Tensor:
-    """Return the fingerprint of the dictionaries of labels as numbers that every precision, and the
-    mean of several checkpoints, keep as they are."""
+    """Return the fingerprint of label dictionaries as a tensor of bytes.
+
+    Half precision and checkpoint averaging preserve its values.
+    """
     return torch.tensor(list(bytes.fromhex(fingerprint)), dtype=torch.float32)
 
 
 def check_labels(state_dict: dict, module: nn.Module, name: str) -> None:
-    """Refuse a checkpoint whose labels of words have other numbers than those of the data."""
+    """Raise an InputError if the checkpoint was trained with other label dictionaries."""
     key, own = f"{name}.{LABELS}", module.state_dict().get(LABELS)
     if own is None:
         return
     found = state_dict.setdefault(key, own)  # a stock model has none
     if not torch.equal(found.float().round().cpu(), own.float().cpu()):
         raise InputError(
-            "the labels of words have other numbers in these data than in those that the model was "
-            "trained on; name the folder of its training data with --labels-of"
+            "the label dictionaries of these data differ from those of the model's training data; "
+            "name the folder of the training data with --labels-of"
         )
 
 
 def is_superfluous(key: str, encoder: str) -> bool:
-    """Return whether this encoder has no place for a parameter of fairseq 0.12.2, which stores its
-    layers' matrices a second time for a fast path, and a number with its positions."""
+    """Return whether a parameter is a redundant one of fairseq 0.12.2.
+
+    That release stores the matrices of encoder layers twice, for a fast path, and a dummy tensor.
+    """
     duplicate = key.startswith(f"{encoder}.layers.") and key.rsplit(".", 1)[-1] in DUPLICATES
     return duplicate or key == f"{encoder}.embed_positions._float_tensor"

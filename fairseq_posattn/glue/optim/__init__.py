@@ -1,1 +1,1 @@
-"""This package holds the optimisers that the plug-in registers with fairseq."""
+"""Optimizers that the plug-in registers with fairseq."""

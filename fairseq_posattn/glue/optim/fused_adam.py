@@ -1,9 +1,8 @@
-"""Register fused_adam: fairseq's Adam by the kernels of torch that change all tensors at once.
+"""The optimizer fused_adam: fairseq's Adam with the fused kernels of torch.
 
-The steps are those of --optimizer adam but for rounding, and so is what checkpoints hold, so a
-training may go on with either. fairseq adds epsilon to sqrt(v), and torch to sqrt(v / c) with the
-bias correction c = 1 - beta2^t, so torch is given epsilon / sqrt(c). Gradients are multiplied by
-what fairseq asks for, and clipped, in the same pass over them.
+It is equivalent to --optimizer adam up to rounding errors, and its checkpoints are interchangeable.
+fairseq adds epsilon to sqrt(v), and torch to sqrt(v / c) with the bias correction c = 1 - beta2^t,
+so epsilon / sqrt(c) is passed to torch. The kernel also scales and clips the gradients.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -27,11 +26,11 @@ HALVES = (torch.float16, torch.bfloat16)
 
 @dataclass
 class FusedAdamConfig(adam.FairseqAdamConfig):
-    """These are the options of the optimiser fused_adam, which are those of adam."""
+    """Options of the optimizer fused_adam, the same as those of adam."""
 
 
 class Alike(NamedTuple):
-    """Parameters that are alike in this can be changed by one call."""
+    """The properties that parameters must share to be updated by one call."""
 
     device: torch.device
     dtype: torch.dtype
@@ -39,29 +38,29 @@ class Alike(NamedTuple):
 
 
 class FusedSteps(adam.Adam):
-    """This class changes parameters as fairseq's Adam does, many at once.
+    """fairseq's Adam, which updates many parameters per call.
 
-    factor: a number, or a tensor of one, by which the next step multiplies all gradients.
+    factor: the number by which the next step multiplies all gradients.
     """
 
     factor: float | Tensor = 1.0
 
     def __init__(self, params, **options):
-        """Make the means of parameters on a CPU at once: made amid the first batch they would lie
-        scattered between its tensors, and the memory of those would be of less use later."""
+        """Allocate the moments of parameters on a CPU now, because allocating them during the
+        first batch would fragment the memory."""
         super().__init__(params, **options)
         for parameter in tensors_of(self.param_groups):
             if parameter.device.type == "cpu":
                 self.state_of(parameter)
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Go on with the means of a checkpoint, in place of those that were made at once."""
+        """Restore the moments of a checkpoint, instead of those allocated in the constructor."""
         self.state.clear()
         super().load_state_dict(state_dict)
 
     @torch.no_grad()
     def step(self, closure=None):
-        """Change all parameters that have a gradient, and return what `closure` returns."""
+        """Update all parameters that have a gradient; return the result of `closure`, if given."""
         loss = None if closure is None else closure()
         factor, self.factor = self.factor, 1.0
         for group in self.param_groups:
@@ -73,7 +72,7 @@ class FusedSteps(adam.Adam):
                     of_this = Alike(parameter.device, parameter.dtype, state["step"])
                     alike[of_this].append(parameter)
             for of_all, parameters in alike.items():
-                if of_all.dtype in HALVES:  # a float32 copy of one at a time
+                if of_all.dtype in HALVES:  # through a float32 copy, one at a time
                     for parameter in parameters:
                         self.change_half(parameter, of_all, group, factor)
                 else:
@@ -81,7 +80,7 @@ class FusedSteps(adam.Adam):
         return loss
 
     def state_of(self, parameter: Tensor) -> dict:
-        """Return the means of a parameter in float32 at least, and the number of its steps."""
+        """Return the moments of a parameter, in float32 or float64, and its number of steps."""
         state = self.state[parameter]
         wide = torch.promote_types(parameter.dtype, torch.float32)
         for name in ("exp_avg", "exp_avg_sq"):
@@ -94,7 +93,6 @@ class FusedSteps(adam.Adam):
     def change_half(
         self, parameter: Tensor, of_all: Alike, group: dict, factor: float | Tensor
     ) -> None:
-        """Change a parameter of half precision through a copy in float32."""
         wide = parameter.float()
         self.change([parameter], [wide], of_all, group, factor)
         parameter.copy_(wide)
@@ -107,7 +105,7 @@ class FusedSteps(adam.Adam):
         group: dict,
         factor: float | Tensor,
     ) -> None:
-        """Change values by the gradients and states of their owners."""
+        """Update `values` with the gradients and states of the parameters `owners`."""
         pairs = zip(owners, values, strict=True)
         gradients = [owner.grad.to(value) for owner, value in pairs if owner.grad is not None]
         (beta1, beta2), done = group["betas"], of_all.step - 1
@@ -118,7 +116,7 @@ class FusedSteps(adam.Adam):
             exp_avgs=[self.state[owner]["exp_avg"] for owner in owners],
             exp_avg_sqs=[self.state[owner]["exp_avg_sq"] for owner in owners],
             max_exp_avg_sqs=[],
-            state_steps=list(steps.unbind()),  # torch counts these up
+            state_steps=list(steps.unbind()),  # torch increments these
             foreach=False,
             fused=True,
             grad_scale=divisor(factor, of_all.device),
@@ -133,7 +131,7 @@ class FusedSteps(adam.Adam):
 
 
 def divisor(factor: float | Tensor, device: torch.device) -> Optional[Tensor]:
-    """Return by what torch has to divide gradients to multiply them by a factor; None: nothing."""
+    """Return the divisor for torch's grad_scale that multiplies gradients by `factor`, or None."""
     if isinstance(factor, Tensor):
         return factor.to(device, torch.float32).reciprocal()
     if factor == 1:
@@ -143,7 +141,7 @@ def divisor(factor: float | Tensor, device: torch.device) -> Optional[Tensor]:
 
 @cache
 def has_fused_kernel(device: str) -> bool:
-    """Tell whether this torch has such a kernel for a kind of device; 2.1 has none for CPUs."""
+    """Return whether torch has a fused kernel for a device type; torch 2.1 has none for CPUs."""
     try:
         torch.optim.AdamW([torch.zeros(1, device=device, requires_grad=True)], fused=True)
     except RuntimeError:
@@ -153,18 +151,18 @@ def has_fused_kernel(device: str) -> bool:
 
 @register_optimizer("fused_adam", dataclass=FusedAdamConfig)
 class FairseqAdam(adam.FairseqAdam):
-    """Is fairseq's Adam, faster; where torch has no such kernel it is fairseq's own.
+    """fairseq's Adam with fused kernels, or fairseq's own if torch lacks a kernel for the device.
 
-    It has the name of fairseq's class because fairseq asks for the name in a checkpoint before it
-    goes on with the means in it.
+    The class has the name of fairseq's own, because fairseq compares the name with the one in a
+    checkpoint before it restores the optimizer's state.
     """
 
     def __init__(self, cfg: FusedAdamConfig, params):
         FairseqOptimizer.__init__(self, cfg)
         if cfg.fp16_adam_stats:
             raise InputError(
-                "--fp16-adam-stats is not possible with --optimizer fused_adam: leave it out, or "
-                "take --optimizer adam with apex"
+                "--fp16-adam-stats cannot be combined with --optimizer fused_adam; leave it out, "
+                "or use --optimizer adam with apex"
             )
         params = list(params)
         devices = {parameter.device.type for parameter in tensors_of(params)}
@@ -179,7 +177,7 @@ class FairseqAdam(adam.FairseqAdam):
             super().multiply_grads(c)
 
     def clip_grad_norm(self, max_norm, aggregate_norm_fn=None) -> Tensor:
-        """Return the norm of the gradients, and let the next step bring it down to `max_norm`."""
+        """Return the gradient norm, and let the next step clip it to `max_norm`."""
         if not isinstance(self._optimizer, FusedSteps):
             return super().clip_grad_norm(max_norm, aggregate_norm_fn)
         factor = self._optimizer.factor
@@ -189,7 +187,6 @@ class FairseqAdam(adam.FairseqAdam):
         return norm
 
     def zero_grad(self) -> None:
-        """Forget all gradients, and what they were to be multiplied by."""
         super().zero_grad()
         if isinstance(self._optimizer, FusedSteps):
             self._optimizer.factor = 1.0

@@ -1,4 +1,4 @@
-"""Give fairseq RMSprop with the defaults of Keras: a decay of 0.9 and an epsilon of 1e-7."""
+"""The optimizer rmsprop, with the defaults of Keras: a decay of 0.9 and an epsilon of 1e-7."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -15,17 +15,19 @@ from fairseq_posattn.core.option_values import option
 
 @dataclass
 class RMSpropConfig(FairseqDataclass):
-    """These are the options of the optimiser rmsprop."""
+    """Options of the optimizer rmsprop."""
 
-    rmsprop_decay: float = option(0.9, "keep this share of the running mean square at each update")
-    rmsprop_eps: float = option(1e-7, "add this number to the root of the mean square")
-    weight_decay: float = option(0.0, "add the weights, times this number, to the gradient")
+    rmsprop_decay: float = option(0.9, "set the decay of the running mean square (default: 0.9)")
+    rmsprop_eps: float = option(
+        1e-7, "add this number to the root of the mean square (default: 1e-7)"
+    )
+    weight_decay: float = option(0.0, "set the coefficient of L2 regularisation (default: 0)")
     lr: Any = field(default=II("optimization.lr"))
 
 
 @register_optimizer("rmsprop", dataclass=RMSpropConfig)
 class RMSprop(FairseqOptimizer):
-    """Wraps torch's RMSprop as an optimiser of fairseq."""
+    """torch's RMSprop as an optimizer of fairseq."""
 
     def __init__(self, cfg: RMSpropConfig, params):
         super().__init__(cfg)
@@ -33,8 +35,7 @@ class RMSprop(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict:
-        """Return the options of torch's optimiser, which also replace those stored in a
-        checkpoint."""
+        """Return the options of torch's optimizer, which override those stored in a checkpoint."""
         lr = self.cfg.lr
         return {
             "lr": lr[0] if hasattr(lr, "__getitem__") else lr,

@@ -1,1 +1,1 @@
-"""Patch functions of fairseq where it has no hooks; `table.PATCHES` lists all patches."""
+"""Patches of fairseq functions that offer no hook; `table.PATCHES` lists them all."""

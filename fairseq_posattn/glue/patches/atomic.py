@@ -1,9 +1,9 @@
-"""Let a killed training go on from its last complete checkpoint, as if it had not been killed.
+"""Write checkpoints atomically, so that a killed training resumes from its last complete one.
 
-fairseq writes the first file of a save, then copies it to the other names, and checkpoint_last.pt
-comes last. While a save is going on, a mark stands in the folder. If the next training finds the
-mark, checkpoint_last.pt may be older than other files or missing; the mark also tells whether the
-save was to replace checkpoint_best.pt. Each file appears under its name when it is complete.
+fairseq writes the first file of a save, copies it to the other names, and updates
+checkpoint_last.pt at the end. During a save, the folder contains a marker file. If the next
+training finds that marker, checkpoint_last.pt may be missing or older than other checkpoints; the
+marker also records whether the save was going to replace checkpoint_best.pt.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from fairseq_posattn.io.atomic import PARTIAL, full_disk_named, remove_leftovers
 logger = logging.getLogger(__name__)
 
 MARK = ".unfinished"
-# A training writes files of these names; averages of checkpoints have others.
+# Names of the checkpoints that a training writes; averaged checkpoints are named differently.
 OF_TRAINING = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)"
 
 
 def marked(save, cfg, trainer, epoch_itr, val_loss):
-    """Wrap checkpoint_utils.save_checkpoint to leave a mark if it is killed before all files are
-    there."""
+    """Wrap checkpoint_utils.save_checkpoint to leave a marker file if it is killed halfway."""
     if not (writes_here(cfg) and trainer.is_data_parallel_master):
         return save(cfg, trainer, epoch_itr, val_loss)
     folder = Path(cfg.save_dir)
@@ -46,26 +45,24 @@ def marked(save, cfg, trainer, epoch_itr, val_loss):
 
 
 def is_best(cfg, val_loss: float | None) -> bool:
-    """Return whether fairseq takes this result for the best one; it does so with an equal one,
-    too."""
+    """Return whether fairseq counts this result as the best one so far, which includes ties."""
     best = vars(checkpoint_utils.save_checkpoint).get("best", val_loss)
     choose = max if cfg.maximize_best_checkpoint_metric else min
     return val_loss is not None and choose(val_loss, best) == val_loss
 
 
 def writes_here(cfg) -> bool:
-    """Return whether the training writes checkpoints into a folder that this machine can reach."""
+    """Return whether the training writes checkpoints into a local folder."""
     return not cfg.no_save and not PathManager.path_requires_pathmanager(cfg.save_dir)
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove the half-written files of a killed training."""
     for partial in folder.glob(f".*{PARTIAL}checkpoint*.pt"):
         remove_leftovers(folder / partial.name.partition(PARTIAL)[2])
 
 
 def mend_last(folder: Path, suffix: str = "") -> None:
-    """Put the newest complete checkpoint where fairseq looks, if the last save was interrupted."""
+    """Restore checkpoint_last.pt from the newest complete checkpoint after an interrupted save."""
     last, mark = folder / f"checkpoint_last{suffix}.pt", folder / MARK
     if mark.exists() or is_torn(last):
         found = newest(folder, suffix)
@@ -76,30 +73,33 @@ def mend_last(folder: Path, suffix: str = "") -> None:
 
 
 def restore_best(best: Path, found: Path, broken_off: str) -> None:
-    """Make the best checkpoint a copy of the newest one, if the interrupted save was to do that."""
+    """Copy the newest checkpoint to checkpoint_best.pt if the interrupted save would have done so.
+
+    broken_off: the content of the marker file.
+    """
     wanted = broken_off == f"{updates(found)} best"
     if wanted and not (best.exists() and filecmp.cmp(best, found, shallow=False)):
-        logger.warning("the last save was interrupted: %s is the best checkpoint so far", found)
+        logger.warning("the last save was interrupted; %s is the best checkpoint so far", found)
         PathManager.copy(str(found), str(best), overwrite=True)
 
 
 def restore(last: Path, found: Path | None) -> None:
-    """Make the last checkpoint a copy of the newest one."""
+    """Copy the newest complete checkpoint to `last`; raise a CheckpointError if there is none."""
     if found is not None and found != last:
-        logger.warning("the last save was interrupted: the training goes on from %s", found)
+        logger.warning("the last save was interrupted; the training resumes from %s", found)
         PathManager.copy(str(found), str(last), overwrite=True)
     elif found is None and last.exists():
         raise CheckpointError(
-            f"{last} is incomplete (its writing was interrupted), and there is no complete "
-            "checkpoint beside it to go on from: remove it to start anew, or name a checkpoint "
-            "with --restore-file"
+            f"{last} is incomplete, because writing it was interrupted, and its folder contains no "
+            "complete checkpoint to resume from; remove it to start from scratch, or name a "
+            "checkpoint with --restore-file"
         )
 
 
 def newest(folder: Path, suffix: str) -> Path | None:
     """Return the complete checkpoint with the most updates, or None.
 
-    Dates of files may be wrong, and checkpoint_best.pt may be old, so the updates count.
+    Modification times are ignored: they may be wrong, and checkpoint_best.pt may be old.
     """
     name = re.compile(OF_TRAINING + re.escape(suffix) + r"\.pt")
     counts = {file: updates(file) for file in folder.iterdir() if name.fullmatch(file.name)}
@@ -108,27 +108,27 @@ def newest(folder: Path, suffix: str) -> Path | None:
 
 
 def updates(file: Path) -> int | None:
-    """Return how many updates a checkpoint has seen, or None if it cannot be loaded."""
+    """Return the number of updates of a checkpoint, or None if it cannot be loaded."""
     try:
         state = torch.load(str(file), map_location="cpu", mmap=True)  # reads no tensor
         return state["optimizer_history"][-1]["num_updates"]
     except Exception:  # an incomplete or unsafe file can raise anything
-        logger.warning("%s cannot be loaded, so it is passed over", file)
+        logger.warning("%s cannot be loaded and is ignored", file)
         return None
 
 
 def whole_save(save, obj, filename, async_write=False):
-    """Wrap checkpoint_utils.torch_persistent_save: the file gets its name when it is complete, and
-    a full disk is not tried again."""
+    """Wrap checkpoint_utils.torch_persistent_save to write atomically, without retries if the disk
+    is full."""
     if async_write or PathManager.path_requires_pathmanager(filename):
         return save(obj, filename, async_write=async_write)
     write(obj, filename)
 
 
 def write(obj, path: str | Path) -> None:
-    """Save an object with torch to a file that appears when it is complete.
+    """Save an object with torch.save, atomically.
 
-    torch hides an error of the disk behind one of its own; here the error of the disk is raised.
+    Raise the OSError of a failed write, which torch hides behind an error of its own.
     """
     with replaced_whole(os.fspath(path)) as partial:
         try:
@@ -142,14 +142,14 @@ def write(obj, path: str | Path) -> None:
 
 
 def error_of_disk(error: BaseException | None) -> OSError | None:
-    """Return the error of the disk that was raised before this one, or None."""
+    """Return the OSError in the context of an exception, or None."""
     while error is not None and not (isinstance(error, OSError) and error.errno):
         error = error.__context__
     return error
 
 
 def whole_copy(copy, src_path: str, dst_path: str, overwrite: bool = False):
-    """Wrap PathManager.copy: if it is killed, the old file stays as it was."""
+    """Wrap PathManager.copy to replace the target atomically."""
     if any(map(PathManager.path_requires_pathmanager, (src_path, dst_path))):
         return copy(src_path, dst_path, overwrite=overwrite)
     with replaced_whole(dst_path) as partial:

@@ -1,8 +1,8 @@
 """Check binary data and dictionaries when fairseq opens them.
 
-fairseq itself trusts them: an incomplete or damaged file ends in a traceback without its name, or
-in other words than were written. All its tasks open them through the two functions that are wrapped
-here.
+Without these checks, an incomplete or damaged file causes a traceback that does not name it, or
+silently yields wrong words. All tasks of fairseq open data through the two functions that are
+wrapped here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEADER = struct.Struct("<9sQBQ")  # magic, version, type of the numbers, sentenc
 KINDS = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4", 10: "<u8"}
 BLOCK = 1 << 20
 CHECKSUMS = "checksums.json"
-AGAIN = "make the data again, or copy them again"
+AGAIN = "make or copy the data again"
 SYMBOL = re.compile(r"(?P<symbol>.+) (0|[1-9][0-9]{0,17})(?P<flag> #fairseq:overwrite)?")
 
 
@@ -41,22 +41,22 @@ def checked_dataset(make_dataset, path, impl, fix_lua_indexing=False, dictionary
 
 
 def check_dataset(prefix: str, impl: str, dictionary: Dictionary | None) -> None:
-    """Refuse files that fairseq cannot have written."""
+    """Raise an InputError for files that fairseq cannot have written."""
     index = index_file_path(prefix)
     with open(index, "rb") as file:
         start = file.read(HEADER.size)
-    if impl != "mmap":  # fairseq takes any other file for its oldest format
+    if impl != "mmap":  # fairseq would read any other file as its oldest format
         if not start.startswith(indexed_dataset.IndexedDataset._HDR_MAGIC):
-            raise InputError(f"{index}: this is not an index of binary data; {AGAIN}")
+            raise InputError(f"{index}: the file is not an index of binary data; {AGAIN}")
         return
     if len(start) < HEADER.size:
         raise torn(index, HEADER.size)
     magic, version, code, sentences = HEADER.unpack(start)
     if magic != MAGIC or version != 1 or code not in indexed_dataset._code_to_dtype:
-        raise InputError(f"{index}: this is not an index of binary data; {AGAIN}")
+        raise InputError(f"{index}: the file is not an index of binary data; {AGAIN}")
     if not sentences:
         raise InputError(
-            f"{index}: there are no sentences; make the data again from text that has some"
+            f"{index}: the data contain no sentences; make them again from a text that is not empty"
         )
     check_size(index, HEADER.size + 12 * sentences)
     size = indexed_dataset._code_to_dtype[code]().itemsize
@@ -70,7 +70,6 @@ def check_size(path: str, expected: int) -> None:
 
 
 def torn(path: str, expected: int) -> InputError:
-    """Return the error that a file is shorter or longer than it must be."""
     return InputError(
         f"{path}: the file has {os.path.getsize(path)} bytes instead of {expected}, so it is "
         f"incomplete or damaged; {AGAIN}"
@@ -78,8 +77,7 @@ def torn(path: str, expected: int) -> InputError:
 
 
 def check_offsets(index: str, sentences: int, size: int) -> int:
-    """Return the number of bytes of all sentences, after a check that each begins where the one
-    before it ends."""
+    """Check that each sentence begins where the previous one ends, and return their total bytes."""
     raw = np.memmap(index, np.uint8, "r")
     middle = HEADER.size + 4 * sentences
     lengths, offsets = raw[HEADER.size : middle].view("<i4"), raw[middle:].view("<i8")
@@ -95,13 +93,13 @@ def check_offsets(index: str, sentences: int, size: int) -> int:
 
 
 def check_content(path: str, code: int, dictionary: Dictionary | None) -> None:
-    """Refuse a number that stands for no symbol of the dictionary, and a file that was changed.
+    """Refuse numbers outside the dictionary, and a file whose checksum has changed.
 
     fairseq reads the whole file anyway, so the check costs little. Alignments have no dictionary.
     """
     kind = KINDS.get(code)
     if dictionary is not None and kind is None:
-        raise InputError(f"{path}: the data are not whole numbers, so not text; {AGAIN}")
+        raise InputError(f"{path}: the data are not integers, so they cannot be text; {AGAIN}")
     known = checksums(Path(path).parent).get(Path(path).name)
     if dictionary is None and known is None:
         return
@@ -112,8 +110,8 @@ def check_content(path: str, code: int, dictionary: Dictionary | None) -> None:
             check_numbers(path, block, dictionary)
     if known is not None and found != known:
         raise InputError(
-            f"{path}: the file has another checksum than in {CHECKSUMS} beside it, so it was "
-            f"changed after it was made; {AGAIN}, or remove {CHECKSUMS} if the change was meant"
+            f"{path}: the checksum differs from the one in {CHECKSUMS}, so the file was changed "
+            f"after it was made; {AGAIN}, or remove {CHECKSUMS} if the change was intended"
         )
 
 
@@ -122,20 +120,22 @@ def check_numbers(path: str, numbers: np.ndarray, dictionary: Dictionary) -> Non
     if least < 0 or most >= len(dictionary):
         named = getattr(dictionary, "path", "its dictionary")
         raise InputError(
-            f"{path}: the data hold the number {least if least < 0 else most}, but {named} has "
+            f"{path}: the data contain the number {least if least < 0 else most}, but {named} has "
             f"{len(dictionary)} symbols, so they do not belong together; {AGAIN}"
         )
 
 
 def checksums(folder: Path) -> dict[str, int]:
-    """Return the checksum of each binary file of text in a folder, as they were made; data of
-    fairseq-preprocess or of an earlier version have none."""
+    """Read the stored checksums of the binary files in a folder.
+
+    The result is empty for data of fairseq-preprocess or of an earlier version, which store none.
+    """
     path = folder / CHECKSUMS
     return dict(read_json(path, AGAIN)) if path.exists() else {}
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the checksums of new data; trees have theirs in their own files."""
+    """Store the checksums of new data; tree files contain their own."""
     found = {}
     for path in sorted(folder.glob("*.bin")):
         if not path.name.endswith(".tree.bin"):
@@ -147,7 +147,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def blocks(path: str, kind: str) -> Iterator[np.ndarray]:
-    """Yield the numbers of a file in blocks, so that little memory is needed."""
+    """Yield the numbers of a file in blocks, to save memory."""
     if os.path.getsize(path):
         numbers = np.memmap(path, kind, "r")
         for begin in range(0, len(numbers), BLOCK):
@@ -155,24 +155,23 @@ def blocks(path: str, kind: str) -> Iterator[np.ndarray]:
 
 
 def checked_dictionary(add_from_file, self, f):
-    """Wrap Dictionary.add_from_file to check the lines of the file first, and name a
-    damaged one."""
+    """Wrap Dictionary.add_from_file to check the lines first and report the first damaged one."""
     if not isinstance(f, str) or not Path(f).is_file():
         return add_from_file(self, f)
-    self.path = f  # messages name it
+    self.path = f  # for error messages
     lines, known = list(read_lines(f)), set(self.symbols)
     for number, line in enumerate(lines, start=1):
         match = SYMBOL.fullmatch(line)
         if match is None:
             raise InputError(
-                f"{f}:{number}: expected a symbol, a space and a number, found '{line}'"
+                f"{f}:{number}: expected a symbol, a space and a number, found '{line}'; {AGAIN}"
             )
         if match["symbol"] in known and not match["flag"]:
             raise InputError(
-                f"{f}:{number}: the symbol '{match['symbol']}' stands here again; {AGAIN}"
+                f"{f}:{number}: the symbol '{match['symbol']}' occurs a second time; {AGAIN}"
             )
         known.add(match["symbol"])
-    return add_from_file(self, SimpleNamespace(readlines=lambda: lines))  # as of an open file
+    return add_from_file(self, SimpleNamespace(readlines=lambda: lines))  # acts as an open file
 
 
 PATCHES = [
@@ -182,6 +181,6 @@ PATCHES = [
 
 
 def install() -> None:
-    """Check data in a program that does not load the plug-in, too."""
+    """Enable the checks in a program that does not load the plug-in."""
     for patch in PATCHES:
         patch.install()

@@ -1,7 +1,7 @@
-"""Load the content of a checkpoint, and check it before anything is made of it.
+"""Load a checkpoint and validate its content before it is used.
 
-torch checks no checksum, makes a tensor of any size from few bytes, and omegaconf looks up whatever
-a configuration names, such as variables of the environment.
+torch verifies no checksums and creates a tensor of any size from a few bytes, and omegaconf
+resolves whatever a configuration refers to, such as environment variables.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from fairseq_posattn.glue.patches.patch import stand_in
 
 ZIP = b"PK\x03\x04"
 PICKLE = b"\x80"  # the format of torch before 1.6
-NAMES = 64  # the most names under which a checkpoint may hold all its parameters at once
-DAMAGED = "the file is damaged, or not a checkpoint of fairseq; take another one"
-LOOKED_UP = "${"  # begins what omegaconf looks up when it is read
+NAMES = 64  # how many names a checkpoint may give to each of its parameters, on average
+DAMAGED = "the file is damaged or not a fairseq checkpoint; use another one"
+LOOKED_UP = "${"  # the start of an interpolation, which omegaconf resolves on access
 
 
 class CheckpointError(InputError):
-    """This error says that a checkpoint cannot be loaded or must not be written."""
+    """Raised if a checkpoint cannot be loaded, or must not be written."""
 
 
 class UnfitStateError(ValueError):
-    """This error tells what is wrong with the content of a file, and what to do."""
+    """Raised if the content of a checkpoint is invalid; the message does not name the file."""
 
 
 def with_checks(module: ModuleType) -> ModuleType:
-    """Return torch for fairseq's module of checkpoints, which loads files with these checks."""
+    """Return a stand-in for the module torch whose `load` performs these checks."""
     return stand_in(module, load=load)
 
 
 def load(file: BinaryIO, *args, **kwargs) -> dict:
-    """Return the content of an open checkpoint, or refuse it with the reason."""
+    """Return the content of an open checkpoint; raise an UnfitStateError if it is invalid."""
     size = os.fstat(file.fileno()).st_size
     check_file(file, size)
     state = torch.load(file, *args, **kwargs)
@@ -53,22 +53,22 @@ def load(file: BinaryIO, *args, **kwargs) -> dict:
 
 
 def check_file(file: BinaryIO, size: int) -> None:
-    """Refuse a file that torch has not written, or that has changed since."""
+    """Refuse a file that torch did not write, or that was changed afterwards."""
     start = file.read(len(ZIP))
     if start == ZIP:
         with whole_zip(file) as archive:
             if sum(part.file_size for part in archive.infolist()) > size:
                 raise UnfitStateError(f"its parts are larger than the file; {DAMAGED}")
             if (part := archive.testzip()) is not None:
-                raise UnfitStateError(f"{part} in it has another checksum; {DAMAGED}")
+                raise UnfitStateError(f"its part {part} has a wrong checksum; {DAMAGED}")
     elif not start.startswith(PICKLE):
-        raise UnfitStateError(f"the file does not begin as one of torch; {DAMAGED}")
+        raise UnfitStateError(f"the file does not start like a file of torch; {DAMAGED}")
     file.seek(0)
 
 
 @contextlib.contextmanager
 def whole_zip(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
-    """Open a zip; where it is damaged, zipfile may seek to a place that there is none."""
+    """Open a zip archive; in a damaged one, zipfile may seek to a negative offset."""
     try:
         with zipfile.ZipFile(file) as archive:
             yield archive
@@ -79,20 +79,20 @@ def whole_zip(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
 
 
 def check_parts(state: Any) -> None:
-    """Refuse a checkpoint whose parts are of another kind than fairseq's."""
+    """Refuse a checkpoint whose parts do not have the types that fairseq writes."""
     model = state.get("model") if isinstance(state, dict) else None
     if not isinstance(model, dict) or not model or not all(map(torch.is_tensor, model.values())):
-        raise UnfitStateError(f"it holds no parameters; {DAMAGED}")
+        raise UnfitStateError(f"it contains no parameters; {DAMAGED}")
     for name, kind in {"cfg": dict, "args": Namespace, "task_state": dict}.items():
         if not isinstance(state.get(name), kind | None):
             found = type(state[name]).__name__
-            raise UnfitStateError(f"its '{name}' is of the type {found}; {DAMAGED}")
+            raise UnfitStateError(f"its '{name}' has the type {found}; {DAMAGED}")
 
 
 def check_tensors(tensors: Iterable[torch.Tensor], size: int) -> None:
-    """Refuse tensors that would take far more memory than the file has bytes.
+    """Refuse tensors that would need far more memory than the file has bytes.
 
-    A parameter that several modules share stands in the file once, but under several names.
+    A parameter that several modules share is stored once, but appears under several names.
     """
     total = 0
     for tensor in tensors:
@@ -102,23 +102,23 @@ def check_tensors(tensors: Iterable[torch.Tensor], size: int) -> None:
         total += wanted
         if wanted > min(stored, size) or total > NAMES * size:
             raise UnfitStateError(
-                f"a tensor of the shape {tuple(tensor.shape)} has more numbers than the file holds "
+                f"a tensor of shape {tuple(tensor.shape)} has more elements than the file stores "
                 f"for it; {DAMAGED}"
             )
 
 
 def refuse_look_ups(values: Iterable[Any]) -> None:
-    """Refuse a configuration that names what stands elsewhere; fairseq writes plain values."""
+    """Refuse interpolations in a configuration; fairseq itself writes plain values only."""
     for value in values:
         if isinstance(value, str) and LOOKED_UP in value:
             raise UnfitStateError(
-                f"its configuration holds {value!r}, which would be looked up on this machine; "
-                "fairseq writes no such thing, so do not trust the file"
+                f"its configuration contains {value!r}, which would be resolved on this machine; "
+                "fairseq never writes such a value, so do not trust the file"
             )
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Yield all that stands in containers within each other, each container once."""
+    """Yield all values in nested containers; visit each container once, even in cycles."""
     seen, rest = set(), [value]
     while rest:
         value = rest.pop()

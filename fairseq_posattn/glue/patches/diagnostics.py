@@ -1,4 +1,4 @@
-"""Write what the mechanisms have learnt to TensorBoard, whenever the model is validated."""
+"""Log learned parameters of the mechanisms to TensorBoard at each validation."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from fairseq.logging import progress_bar
 
 from fairseq_posattn.core.attention.diagnostics import diagnostics_of, watch
 
-FOLDER = "diagnostics"  # beside those of the training and the validation
+FOLDER = "diagnostics"  # next to fairseq's own folders, such as train and valid
 
 
 def watched(begin_epoch, trainer, epoch):
-    """Wrap Trainer.begin_epoch to let mechanisms keep what they predict, if it will be written."""
+    """Wrap Trainer.begin_epoch to let mechanisms record their predictions, if TensorBoard is on."""
     if folder_of(trainer.cfg):
         watch(trainer.model)
     return begin_epoch(trainer, epoch)
 
 
 def written(begin_valid_epoch, trainer, epoch):
-    """Wrap Trainer.begin_valid_epoch to write the diagnostics of the model to TensorBoard."""
+    """Wrap Trainer.begin_valid_epoch to log the model's diagnostics to TensorBoard."""
     if folder := folder_of(trainer.cfg):
         write(trainer, folder)
     return begin_valid_epoch(trainer, epoch)
 
 
 def folder_of(cfg) -> str | None:
-    """Return the folder of TensorBoard's files, if this process writes them."""
+    """Return --tensorboard-logdir in the process that writes the logs, or None in all others."""
     is_master = distributed_utils.is_master(cfg.distributed_training)
     return cfg.common.tensorboard_logdir if is_master else None
 
 
 def write(trainer, folder: str) -> None:
-    """Write a scalar for each number: PLACE/MECHANISM NAME/HEAD, in which spaces become _."""
+    """Log each number as a scalar tagged PLACE/MECHANISM NAME/HEAD, with `_` for each space."""
     if progress_bar.SummaryWriter is None:
         return
     writer = None
@@ -48,7 +48,7 @@ def write(trainer, folder: str) -> None:
 
 
 def writer_of(folder: str):
-    """Return the writer that fairseq would use for a folder of this name, made once."""
+    """Return fairseq's SummaryWriter for the diagnostics, which is created once."""
     writers = progress_bar._tensorboard_writers
     if FOLDER not in writers:
         writers[FOLDER] = progress_bar.SummaryWriter(os.path.join(folder, FOLDER))

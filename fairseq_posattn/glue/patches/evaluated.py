@@ -1,8 +1,8 @@
-"""Read the options that fairseq evaluates as Python, such as --adam-betas, without running code.
+"""Parse options that fairseq passes to `eval`, such as --adam-betas, without running code.
 
-They stand on the command line, in recipes and in checkpoints, of which each may come from a
-stranger. Beside literals, fairseq's own architectures have sums and multiples of lists, as in
-`[(512, 3)] * 20`.
+Their values come from the command line, from recipes and from checkpoints, none of which need be
+trustworthy. Besides literals, sums and multiples of lists are supported, because fairseq's own
+architectures contain them, as in `[(512, 3)] * 20`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 
-LONGEST = 10_000  # characters of a text, and entries of a list
+LONGEST = 10_000  # the maximal number of characters of a value, and of items of a list
 
 
 def install() -> None:
-    """Give fairseq's modules a function in place of Python's `eval`."""
+    """Replace Python's `eval` by `read_value` in all modules of fairseq."""
     for name, module in list(sys.modules.items()):
         specification = getattr(module, "__spec__", None)  # python -m fairseq_cli.x is __main__
         name = specification.name if specification else name
@@ -27,22 +27,22 @@ def install() -> None:
 
 
 def read_value(text: object) -> Any:
-    """Return the value that a text writes down; refuse a text that does more."""
+    """Return the value of a literal; raise an InputError for any other expression."""
     if not isinstance(text, str):
-        raise TypeError("eval() arg 1 must be a string")  # fairseq goes on where eval says so
+        raise TypeError("eval() arg 1 must be a string")  # fairseq catches this error of eval
     try:
         if len(text) > LONGEST:
             raise ValueError("too long")
         return value_of(ast.parse(text.strip(), mode="eval").body)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         raise InputError(
-            f"'{text[:40]}' is the value of an option that fairseq evaluates as Python; give a "
-            "number, a list or another literal, such as (0.9, 0.98)"
+            f"'{text[:40]}' is the value of an option that fairseq evaluates as Python, but it is "
+            "not a literal; give a number or a list, such as (0.9, 0.98)"
         ) from None
 
 
 def value_of(part: ast.expr) -> Any:
-    """Return the value of a literal, or of a sum or a multiple of lists."""
+    """Evaluate a literal, or a sum or multiple of lists."""
     if not isinstance(part, ast.BinOp):
         return ast.literal_eval(part)
     left, right = value_of(part.left), value_of(part.right)

@@ -1,4 +1,4 @@
-"""Say in one line why the parameters of a checkpoint do not fit a model, or are no numbers."""
+"""Report in one line why a checkpoint's parameters do not fit a model, or are not finite."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ OF_SYMBOLS = re.compile(r".*(embed_tokens|output_projection)\.weight")
 
 
 def fit(load_ensemble, filenames, *args, **kwargs):
-    """Wrap checkpoint_utils.load_model_ensemble_and_task, through which all programs load models to
-    use them, to refuse parameters that do not fit or are not finite."""
+    """Wrap checkpoint_utils.load_model_ensemble_and_task, which loads the models of all programs
+    but fairseq-train, to explain parameters that do not fit, and to refuse non-finite ones."""
     try:
         models, cfg, task = load_ensemble(filenames, *args, **kwargs)
     except RuntimeError as error:
         raise explained(error, ", ".join(map(str, filenames))) from error
     except (KeyError, OmegaConfBaseException) as error:
         raise InputError(
-            f"{', '.join(map(str, filenames))}: the configuration in it is not one of a model "
-            f"that is known here ({type(error).__name__}: {str(error)[:60]}); take another "
-            "checkpoint, or name its folder of code with --user-dir"
+            f"{', '.join(map(str, filenames))}: the configuration in the checkpoint does not "
+            f"describe a known model ({type(error).__name__}: {str(error)[:60]}); use another "
+            "checkpoint, or name the folder with the model's code with --user-dir"
         ) from error
     for path, model in zip(filenames, models, strict=True):
         refuse_not_finite(model.named_parameters(), path)
@@ -36,8 +36,7 @@ def fit(load_ensemble, filenames, *args, **kwargs):
 
 
 def fit_to_train(load_checkpoint, trainer, filename, *args, **kwargs):
-    """Wrap Trainer.load_checkpoint to say which parameter of a checkpoint does not fit or is not
-    finite."""
+    """Wrap Trainer.load_checkpoint to name a parameter that does not fit or is not finite."""
     try:
         extra = load_checkpoint(trainer, filename, *args, **kwargs)
     except Exception as error:
@@ -51,39 +50,39 @@ def fit_to_train(load_checkpoint, trainer, filename, *args, **kwargs):
 
 
 def with_one_dictionary(build_model, task, cfg, from_checkpoint=False):
-    """Wrap FairseqTask.build_model to say how both languages get the one dictionary they need."""
+    """Wrap FairseqTask.build_model to explain what --share-all-embeddings requires of the data."""
     try:
         return build_model(task, cfg, from_checkpoint)
     except ValueError as error:
         if "requires a joined dictionary" not in str(error):
             raise
     raise InputError(
-        f"--share-all-embeddings: {task.cfg.data} has two dictionaries; binarise the data with "
-        "--joined-dictionary (posattn-prepare does so without --separate), or leave it out"
+        f"--share-all-embeddings needs a joined dictionary, but {task.cfg.data} has two; binarise "
+        "the data with --joined-dictionary (posattn prepare does so without --separate), or leave "
+        "the option out"
     )
 
 
 def explained(error: RuntimeError, path: str) -> Exception:
-    """Return the error that says which parameter does not fit, or the same error if it is about
-    something else."""
+    """Return an error that names the parameter that does not fit, or else the same error."""
     if sizes := SIZES.search(str(error)):
         name, found, wanted = sizes.groups()
         if OF_SYMBOLS.fullmatch(name):
             return InputError(
-                f"{path}: the model knows {first(found)} symbols ({name}), but the data have "
-                f"{first(wanted)}; give the data that it was trained with, or binarise others with "
-                "their dictionaries (--srcdict, --tgtdict)"
+                f"{path}: the model's dictionary has {first(found)} symbols ({name}), but the one "
+                f"of the data has {first(wanted)}; use the training data, or binarise other data "
+                "with the training dictionaries (--srcdict, --tgtdict)"
             )
-        what = f"{name} has the sizes {found}, but this model needs {wanted}"
+        what = f"{name} has the shape {found}, but this model needs {wanted}"
     elif names := NAMES.search(str(error)):
         what = f"{'it lacks' if names[1] == 'Missing' else 'this model does not have'} {names[2]}"
     elif "Neither args nor cfg" in str(error):
-        what = "it holds no configuration"
+        what = "it contains no configuration"
     else:
         return error
     return InputError(
-        f"{path}: the parameters do not fit: {what}; give the options that it was trained with, or "
-        "take another checkpoint"
+        f"{path}: the checkpoint does not fit the model ({what}); give the options that it was "
+        "trained with, or use another checkpoint"
     )
 
 
@@ -92,10 +91,10 @@ def first(sizes: str) -> str:
 
 
 def refuse_not_finite(named: Iterable[tuple[str, torch.Tensor]], path: object) -> None:
-    """Refuse parameters that are infinite or not a number, with which nothing can be computed."""
+    """Raise an InputError that names the first parameter with an infinite or NaN value."""
     for name, parameter in named:
         if not torch.isfinite(parameter).all():
             raise InputError(
-                f"{path}: the parameter {name} holds what is not a finite number, so its training "
-                "went wrong; take an earlier checkpoint, or train again with a lower --lr"
+                f"{path}: the parameter {name} contains infinite or NaN values, so the training "
+                "diverged; use an earlier checkpoint, or train again with a lower --lr"
             )

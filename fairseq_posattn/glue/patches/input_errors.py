@@ -1,7 +1,6 @@
-"""Answer wrong inputs with one line where fairseq's programs show a traceback or an assertion.
+"""Report wrong inputs in one line where fairseq's programs print a traceback or an assertion.
 
-The line is printed where Python would print the traceback. The errors that fairseq raises stay as
-they are.
+sys.excepthook prints the line instead of the traceback. Errors that fairseq raises are unchanged.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from fairseq_posattn.io.paths import refuse_split_path
 TOO_LONG = re.compile(r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip")
 CHOICE = re.compile(r"argument (--[^/\s]+)\S*: invalid choice: '(.*?)' \(choose from ", re.DOTALL)
 UNKNOWN = re.compile(r"unrecognized arguments: .*?(?P<name>--[^\s=]+)", re.DOTALL)
-# errors of files that the user can mend
+# file errors that the user can fix
 OF_FILES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 OF_FILES |= {errno.EIO, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EMFILE}
 
 
 def without_usage(error, parser, message):
-    """Wrap ArgumentParser.error, which prints 115 lines of usage and all names of a list."""
+    """Wrap ArgumentParser.error, which prints 115 lines of usage and every valid choice."""
     options = parser._option_string_actions  # argparse has no public list of options
-    if "--no-progress-bar" not in options:  # this is no parser of fairseq
+    if "--no-progress-bar" not in options:  # not a parser of fairseq
         return error(parser, message)
     if (found := CHOICE.match(message)) and found[1] in options:
         names = map(str, options[found[1]].choices)
@@ -44,14 +43,15 @@ def without_usage(error, parser, message):
 
 
 def whole_paths(split_paths, paths, separator=os.pathsep):
-    """Wrap utils.split_paths, which splits --path and folders of data at colons."""
+    """Wrap utils.split_paths, which splits --path and data folders at colons, to refuse an
+    existing path that contains one."""
     if "://" not in paths:
         refuse_split_path(paths, separator)
     return split_paths(paths, separator)
 
 
 def data_found(setup_task, cfg, **kwargs):
-    """Wrap tasks.setup_task to say which folder of data is missing, or lacks what."""
+    """Wrap tasks.setup_task to name the data folder or the file that is missing."""
     try:
         return setup_task(cfg, **kwargs)
     except Exception as error:
@@ -62,35 +62,35 @@ def data_found(setup_task, cfg, **kwargs):
         elif data and missing and str(missing).startswith(data):
             found = f"{missing}: there is no such file"
         elif data and str(error).startswith("Could not infer language pair"):
-            found = f"{data}: no data of a pair of languages are there"
+            found = f"{data}: the folder contains no data of a language pair"
         else:
             raise
     raise InputError(
-        f"{found}; name the folder that posattn-prepare or posattn-binarize made, and the "
-        "languages, if it has several, with --source-lang and --target-lang"
+        f"{found}; name the folder that posattn prepare or posattn binarize made, and the "
+        "languages, if it contains several, with --source-lang and --target-lang"
     )
 
 
 def utf8_lines(buffered_read, input, buffer_size):
-    """Wrap fairseq_cli.interactive.buffered_read, which takes a byte order mark for a part of the
-    first word, to name a line of the input that is not UTF-8, too."""
+    """Wrap fairseq_cli.interactive.buffered_read to remove a byte order mark, and to name an input
+    line that is not UTF-8."""
     lines = 0
     try:
         for buffer in buffered_read(input, buffer_size):
             if not lines:  # the first line may begin with a byte order mark
                 buffer[0] = buffer[0].removeprefix("\ufeff").strip()
             for line in buffer:
-                line.encode("utf-8")  # Python may have read odd bytes as lone surrogates
+                line.encode("utf-8")  # fails if Python decoded invalid bytes to lone surrogates
                 lines += 1
             yield buffer
     except UnicodeError as error:
         if os.path.isfile(input):
-            for _ in read_lines(input):  # this names the line
+            for _ in read_lines(input):  # its error names the line
                 pass
         name = "standard input" if input == "-" else input
         raise InputError(
-            f"{name}: a line after line {lines} is not UTF-8; convert the text, with iconv for "
-            "example"
+            f"{name}: a line after line {lines} is not UTF-8; convert the text, for example with "
+            "iconv"
         ) from error
 
 
@@ -98,7 +98,7 @@ def fits_batches(
     batch_by_size, indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, *args, **kwargs
 ):
     """Wrap data_utils.batch_by_size, which asserts that no sentence is longer than --max-tokens."""
-    if not len(indices):  # all were too long for the model
+    if not len(indices):  # all sentences were too long for the model
         return []
     try:
         return batch_by_size(indices, num_tokens_fn, num_tokens_vec, max_tokens, *args, **kwargs)
@@ -107,22 +107,22 @@ def fits_batches(
         if not max_tokens or longest <= max_tokens:
             raise
     raise InputError(
-        f"--max-tokens {max_tokens}: the longest sentence has {longest} pieces; "
-        f"give at least --max-tokens {longest}, or --batch-size instead"
+        f"--max-tokens {max_tokens} is too small, because the longest sentence has {longest} "
+        f"pieces; give at least --max-tokens {longest}, or --batch-size instead"
     )
 
 
 def has_a_batch(first_batch: property) -> property:
-    """Return EpochBatchIterator.first_batch with a remedy: fairseq drops what is too long for the
-    model, and what does not fill a multiple of eight sentences."""
+    """Return EpochBatchIterator.first_batch with an error message that explains why fairseq may
+    have dropped all sentences."""
 
     def checked(iterator):
         if not iterator.frozen_batches:
             raise InputError(
-                "no sentence of the data is in a batch: fairseq drops those that are longer than "
-                "--max-source-positions and --max-target-positions admit, and those beyond a "
-                "multiple of 8 (by default); give shorter ones, or "
-                "add --required-batch-size-multiple 1, or give more sentences"
+                "fairseq dropped all sentences of the data, because they exceed "
+                "--max-source-positions or --max-target-positions, or do not fill a batch of a "
+                "multiple of 8 sentences; use shorter sentences, add "
+                "--required-batch-size-multiple 1, or use more sentences"
             )
         return first_batch.__get__(iterator)
 
@@ -130,8 +130,7 @@ def has_a_batch(first_batch: property) -> property:
 
 
 def fits_model(filter_indices, task, *args, **kwargs):
-    """Wrap FairseqTask.filter_indices_by_size, which refuses a sentence that is too long, to
-    say where it stands."""
+    """Wrap FairseqTask.filter_indices_by_size to locate the sentence that is too long."""
     try:
         left = filter_indices(task, *args, **kwargs)
     except Exception as error:
@@ -141,31 +140,31 @@ def fits_model(filter_indices, task, *args, **kwargs):
     else:
         if not len(left) and not hasattr(task, "lines_before"):  # of new text, some lines may fit
             raise InputError(
-                "all sentences of the data are longer than --max-source-positions and "
-                "--max-target-positions admit; give shorter ones"
+                "all sentences of the data exceed --max-source-positions or "
+                "--max-target-positions; use shorter ones"
             )
         return left
     number, size, longest = found.groups()
     raise InputError(
-        f"{place(task, int(number))}: it has {pieces(size)}, but the model takes at most "
-        f"{pieces(longest)}; shorten it, or leave such sentences out with "
+        f"{place(task, int(number))} has {pieces(size)}, but the model accepts at most "
+        f"{pieces(longest)}; shorten it, or skip such sentences with "
         "--skip-invalid-size-inputs-valid-test"
     )
 
 
 def user_dir_named(load_ensemble, filenames, *args, **kwargs):
-    """Wrap fairseq's loading of checkpoints to say that one of them needs --user-dir."""
+    """Wrap checkpoint_utils.load_model_ensemble_and_task to ask for --user-dir if it is needed."""
     try:
         return load_ensemble(filenames, *args, **kwargs)
     except UnknownNameError as error:
         raise InputError(
-            f"{', '.join(filenames)}: the model has the {error.kind} '{error.name}', which is "
-            "not one of this package; name the folder that registers it with --user-dir"
+            f"{', '.join(filenames)}: the model uses the {error.kind} '{error.name}', which this "
+            "package does not define; name the folder that registers it with --user-dir"
         ) from error
 
 
 def reason_shown(load_checkpoint, trainer, *args, **kwargs):
-    """Wrap Trainer.load_checkpoint, which hides why a checkpoint does not fit the model."""
+    """Wrap Trainer.load_checkpoint to raise the InputError that fairseq's own error hides."""
     try:
         return load_checkpoint(trainer, *args, **kwargs)
     except Exception as error:
@@ -176,29 +175,30 @@ def reason_shown(load_checkpoint, trainer, *args, **kwargs):
 
 
 def place(task, number: int) -> str:
-    """Return where the user finds a sentence: in the lines of new text, or in the data."""
+    """Return a description of where the user finds a sentence, in the input or in the data."""
     if hasattr(task, "lines_before"):
         return f"line {task.lines_before + number + 1} of the input"
     return f"sentence {number} of the data (counted from 0)"
 
 
 def pieces(size: str) -> str:
-    """Return sizes that fairseq prints, such as `7` or `(np.int64(7), 0)`, in words; 0 means that
-    there is no target."""
+    """Put sizes that fairseq prints, such as `7` or `(np.int64(7), 0)`, into words.
+
+    A target size of 0 means that there is no target.
+    """
     source, *target = re.findall(r"\b\d+\b", size)
     return f"{source} pieces" if target in ([], ["0"]) else f"{source} and {target[0]} pieces"
 
 
 def lines_counted(get_tokens, task, lines, encode_fn):
-    """Wrap FairseqTask.get_interactive_tokens_and_lengths to count the lines that came before, so
-    that errors can name a line."""
+    """Wrap FairseqTask.get_interactive_tokens_and_lengths to count input lines for messages."""
     task.lines_before = vars(task).get("lines_so_far", 0)
     task.lines_so_far = task.lines_before + len(lines)
     return get_tokens(task, lines, encode_fn)
 
 
 def with_one_line(hook, kind, error, trace):
-    """Wrap sys.excepthook to print one line instead of a traceback that would not help the user."""
+    """Wrap sys.excepthook to print one line instead of a traceback for errors of the input."""
     message = None
     if of_fairseq(trace) and is_of_input(error):
         message = foreseen(error) or refusal(error)
@@ -209,8 +209,7 @@ def with_one_line(hook, kind, error, trace):
 
 
 def of_fairseq(trace: TracebackType | None) -> bool:
-    """Return whether one of fairseq's programs raised the error, and not a user's program that
-    imports this package."""
+    """Return whether a program of fairseq raised the error, not a user's own program."""
     while trace is not None:
         if "fairseq_cli" in trace.tb_frame.f_code.co_filename:
             return True
@@ -219,9 +218,9 @@ def of_fairseq(trace: TracebackType | None) -> bool:
 
 
 def is_of_input(error: BaseException) -> bool:
-    """Return whether the user can mend the error.
+    """Return whether the user can fix the error.
 
-    Errors of files belong to the user, but those of networks and processes keep their traceback.
+    File errors count as fixable; errors of networks and processes do not, and keep their traceback.
     """
     if not isinstance(error, OSError):
         return isinstance(error, Exception)

@@ -1,4 +1,4 @@
-"""Let several processes train as one, or refuse to let them train separately in one folder."""
+"""Start distributed trainings, and refuse separate trainings that share one checkpoint folder."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from fairseq_posattn.io.lock import TRAINING, NoLocks, hold_until_the_end, this_
 
 logger = logging.getLogger(__name__)
 
-UNTRIED = "POSATTN_UNTRIED"  # if it is 1, a training may do what nobody has tried
+UNTRIED = "POSATTN_UNTRIED"  # if it is 1, untested options are allowed
 
 AS_ONE = (
-    "If they are to train as one, give each of them --distributed-world-size {n}, and on "
-    "the CPU also --distributed-backend gloo --ddp-backend legacy_ddp"
+    "to train one model with all of them, give each --distributed-world-size {n}, and on CPUs "
+    "also --distributed-backend gloo --ddp-backend legacy_ddp"
 )
 
 
 def started_once(load_checkpoint, cfg, trainer, **kwargs):
-    """Wrap checkpoint_utils.load_checkpoint so that a training starts alone in its folder, without
-    the traces of a kill."""
+    """Wrap checkpoint_utils.load_checkpoint to lock the checkpoint folder, and to clean up what a
+    killed training left there."""
     if trainer.data_parallel_world_size > 1:
         atexit.register(leave_the_others)
     together(trainer, lambda: prepare(cfg, trainer))
     if trainer.data_parallel_world_size > 1:
-        # Each process reads the file itself, because a checkpoint that fairseq sends to
-        # the others has classes that may not be loaded.
+        # Each process reads the file itself, because loading a checkpoint that fairseq
+        # broadcasts would need classes that are not allowed.
         cfg.load_checkpoint_on_all_dp_ranks = True
     return load_checkpoint(cfg, trainer, **kwargs)
 
 
 def leave_the_others() -> None:
-    """Leave a group of processes on the CPU in order; torch at times aborts one that does not."""
+    """Destroy a gloo process group at exit; without this, torch sometimes aborts."""
     group = torch.distributed
     if group.is_initialized() and group.get_backend() == "gloo":
         group.destroy_process_group()
 
 
 def together(trainer, action) -> None:
-    """Let the first process act while the others wait; if it fails, all of them end."""
+    """Run `action` in the first process while the others wait; if it fails, all of them exit."""
     error = None
     if trainer.is_data_parallel_master:
         try:
@@ -63,13 +63,13 @@ def together(trainer, action) -> None:
         failed = torch.tensor([float(error is not None)], device=trainer.device)
         distributed_utils.all_reduce(failed, group=trainer.data_parallel_process_group)
         if failed.item() and error is None:
-            raise CheckpointError("the first process cannot start; its own message says why")
+            raise CheckpointError("the first process cannot start; see its own error message")
     if error is not None:
         raise error
 
 
 def prepare(cfg, trainer) -> None:
-    """Take the lock of the training's folder and mend what a kill left there."""
+    """Lock the checkpoint folder, and repair what a killed training left there."""
     refuse_strangers(trainer.cfg.distributed_training.distributed_world_size)
     if not writes_here(cfg):
         return
@@ -82,43 +82,43 @@ def prepare(cfg, trainer) -> None:
 
 
 def refuse_strangers(world_size: int) -> None:
-    """Refuse processes that torchrun started together, but that fairseq would train separately."""
+    """Refuse processes that torchrun started together but that would train separate models."""
     started = int(os.environ.get("WORLD_SIZE") or 1)
     if started > 1 and world_size == 1:
         raise CheckpointError(
-            f"{started} processes were started together (WORLD_SIZE={started}), but each of them "
-            f"would train on its own. {AS_ONE.format(n=started)}"
+            f"{started} processes were started together (WORLD_SIZE={started}), but each would "
+            f"train a model of its own; {AS_ONE.format(n=started)}"
         )
 
 
 def take_lock(save_dir: str) -> None:
-    """Refuse a second training in this folder, as long as this process lives."""
+    """Lock the folder until this process exits; raise a CheckpointError if it is locked already."""
     path = Path(os.path.realpath(os.path.join(save_dir, TRAINING)))
     try:
         holder = hold_until_the_end(path, this_process())
     except NoLocks as error:
-        logger.warning("%s cannot be locked (%s): let no other training write there", path, error)
+        logger.warning("%s cannot be locked (%s); start no other training there", path, error)
         return
     if holder is not None:
         raise CheckpointError(
             f"another training ({holder}) is writing to {save_dir}, and two would overwrite each "
-            f"other's checkpoints; choose another --save-dir. {AS_ONE.format(n='N')}"
+            f"other's checkpoints; choose another --save-dir, or, {AS_ONE.format(n='N')}"
         )
 
 
 def refused_early(call_main, cfg, main, **kwargs):
-    """Wrap distributed_utils.call_main, which starts programs, to refuse what cannot end well."""
+    """Wrap distributed_utils.call_main, which starts programs, to refuse unusable options early."""
     program = sys.modules[main.__module__]
-    if hasattr(program, "buffered_read"):  # this is fairseq-interactive
+    if hasattr(program, "buffered_read"):  # fairseq-interactive
         Patch(program, "buffered_read", utf8_lines).install()
-    if hasattr(program, "should_stop_early"):  # this is fairseq-train
+    if hasattr(program, "should_stop_early"):  # fairseq-train
         refuse_untried(cfg.distributed_training.ddp_backend)
         refuse_without_size(cfg.dataset)
     return call_main(cfg, main, **kwargs)
 
 
 def without_tpu(parse_args_and_arch, *given, **options):
-    """Wrap options.parse_args_and_arch, which takes --bf16 for a wish to train on a TPU."""
+    """Wrap options.parse_args_and_arch, which turns on --tpu for --bf16."""
     found = parse_args_and_arch(*given, **options)
     args = found[0] if isinstance(found, tuple) else found  # with parse_known, others follow
     if getattr(args, "bf16", False) and find_spec("torch_xla") is None:
@@ -127,31 +127,29 @@ def without_tpu(parse_args_and_arch, *given, **options):
 
 
 def refuse_untried(backend: str) -> None:
-    """Refuse to share a model out over processes, which nobody has done with these models."""
+    """Refuse fully sharded training, which is untested with these models."""
     if backend != "fully_sharded":
         return
     if os.environ.get(UNTRIED) != "1":
         raise InputError(
-            "--ddp-backend fully_sharded: fairscale does it on GPUs only, and nobody has trained "
-            "these models so; leave it out, or try it with the variable "
-            f"{UNTRIED}=1 in the environment"
+            "--ddp-backend fully_sharded works on GPUs only and is untested with these models; "
+            f"leave it out, or set the environment variable {UNTRIED}=1 to try it"
         )
     if find_spec("fairscale") is None:
-        raise InputError(f"--ddp-backend {backend}: fairscale is missing: pip install fairscale")
+        raise InputError(f"--ddp-backend {backend} needs fairscale; run pip install fairscale")
 
 
 def refuse_without_size(dataset) -> None:
-    """Refuse a training that is not told how large a batch is."""
     if dataset.max_tokens is None and dataset.batch_size is None:
         raise InputError(
-            "say how large a batch is: in pieces with --max-tokens, such as --max-tokens 4096, or "
-            "in sentences with --batch-size"
+            "the batch size is missing; give it in pieces, such as --max-tokens 4096, or in "
+            "sentences with --batch-size"
         )
 
 
 def in_parallel(data_parallel, module, device_ids=None, output_device=None, **options):
-    """Wrap DistributedDataParallel, the default and c10d, which fails on a CPU and with layers that
-    a batch leaves out."""
+    """Wrap DistributedDataParallel, which fails if it is given a device on a CPU, and if LayerDrop
+    leaves out layers."""
     if all(parameter.device.type == "cpu" for parameter in module.parameters()):
         device_ids = output_device = None
     if any(isinstance(part, LayerDropModuleList) for part in module.modules()):
@@ -160,8 +158,7 @@ def in_parallel(data_parallel, module, device_ids=None, output_device=None, **op
 
 
 def without_gpus(infer, cfg) -> None:
-    """Wrap fairseq's reading of torchrun's rank and size, which divides by the number of GPUs, to
-    work on the CPU."""
+    """Wrap fairseq's setup for torchrun, which divides by the number of GPUs, to support CPUs."""
     if torch.cuda.device_count():
         return infer(cfg)
     cfg.distributed_init_method = "env://"

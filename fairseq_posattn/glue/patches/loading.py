@@ -1,8 +1,8 @@
-"""Mend how fairseq loads data: processes that stay, what numpy 2 lacks, lines that come late.
+"""Fix how fairseq loads data: end its worker processes, support numpy 2, and read input ahead.
 
-Where pieces are made of a parser's words, all lines of a buffer must be tokenised before the first
-batch of it can be made. Read ahead by fairseq-interactive, they are tokenised while the buffer
-before is translated.
+If the parser tokenises the text, all lines of a buffer must be tokenised before its first batch.
+Therefore fairseq-interactive reads ahead, and tokenises a buffer while it translates the previous
+one.
 """
 
 from __future__ import annotations
@@ -19,43 +19,45 @@ from fairseq_posattn.glue.patches.patch import stand_in
 
 
 def ending_workers(run, self) -> None:
-    """Wrap BackgroundConsumer.run, which loads an epoch, so that its processes end with it.
+    """Wrap BackgroundConsumer.run, which loads an epoch, to end its worker processes with it.
 
-    fairseq makes new ones for each epoch and each validation, and keeps the old ones until Python
-    happens to collect them; torch then waits for five seconds for each.
+    fairseq starts new workers for each epoch and validation, and keeps the old ones until Python
+    garbage-collects them; torch then waits five seconds for each.
     """
     run(self)
-    if getattr(self._source, "_iterator", None) is not None:  # that of a torch DataLoader
+    if getattr(self._source, "_iterator", None) is not None:  # a torch DataLoader
         self._source._iterator = None
 
 
 def with_compat(module: ModuleType) -> ModuleType:
-    """Return numpy with the part that numpy 2 lacks but whose `long` two of fairseq's datasets use
-    with --sample-break-mode eos; numpy itself does not change."""
+    """Return a stand-in for numpy with `compat.long`, which numpy 2 lacks but two of fairseq's
+    datasets use with --sample-break-mode eos; numpy itself is unchanged."""
     if hasattr(module, "compat"):
         return module
     return stand_in(module, compat=SimpleNamespace(long=int))
 
 
 Lines = list[str]
-AT_ONCE = "reads_at_once"  # the attribute in which a function that reads ahead keeps the other
+AT_ONCE = "reads_at_once"  # the attribute of a function that reads ahead with the original one
 
 
 def prepare_ahead(prepare: Callable[[Lines], None] | None) -> None:
-    """Let the running fairseq-interactive, if there is one, prepare lines before it translates
-    them; None: it reads no lines ahead."""
+    """Let fairseq-interactive, if it is running, read lines ahead and call `prepare` on them.
+
+    prepare: None turns reading ahead off.
+    """
     for name in ("__main__", "fairseq_cli.interactive"):
         module: Any = sys.modules.get(name)
         read = getattr(module, "buffered_read", None)
         if read is not None:
-            read = vars(read).get(AT_ONCE, read)  # of an earlier program in this process
+            read = vars(read).get(AT_ONCE, read)  # undo the wrapper of an earlier program
             module.buffered_read = read if prepare is None else reading_ahead(read, prepare)
 
 
 def reading_ahead(buffered_read, prepare: Callable[[Lines], None]):
-    """Wrap fairseq_cli.interactive.buffered_read to read and prepare a buffer ahead.
+    """Wrap fairseq_cli.interactive.buffered_read to read and prepare one buffer ahead.
 
-    A person who types one line after the other gets each translation at once, as before.
+    With a buffer of one line, as for interactive use, nothing is read ahead.
     """
 
     @functools.wraps(buffered_read)
@@ -68,7 +70,7 @@ def reading_ahead(buffered_read, prepare: Callable[[Lines], None]):
 
 
 def ahead(buffers: Iterator[Lines], prepare: Callable[[Lines], None]) -> Iterator[Lines]:
-    """Yield buffers, the next one of which is read and prepared meanwhile, by another thread."""
+    """Yield buffers while another thread reads and prepares the next one."""
     ready: Queue[Lines | BaseException | None] = Queue(maxsize=1)
 
     def fill() -> None:

@@ -1,4 +1,4 @@
-"""Describe one patch: a function of fairseq, and what takes its place."""
+"""The class of a patch, which replaces a function, class or module of fairseq."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
-INSTALLED = "posattn_patches"  # the attribute in which a place keeps what is installed there
+INSTALLED = "posattn_patches"  # the attribute of a patched object that lists its patches
 
 
 class Patch(NamedTuple):
-    """Wraps the function, class or module that a place of fairseq has under a name.
+    """Replaces the attribute `name` of a module or class of fairseq, `place`.
 
-    wrapper: is called in its place with it and the arguments of each call. What cannot be called,
-    such as a module, is replaced by what the wrapper makes of it.
+    wrapper: called instead of the original, with the original and the arguments of the call. If
+        the original is not callable, such as a module, `wrapper(original)` replaces it.
     """
 
     place: object
@@ -23,7 +23,7 @@ class Patch(NamedTuple):
     wrapper: Callable
 
     def install(self) -> None:
-        """Put the wrapper in place, unless it is there already."""
+        """Install the patch unless it is installed already."""
         there = vars(self.place).get(INSTALLED, ())
         if (self.name, self.wrapper) in there:
             return
@@ -34,7 +34,7 @@ class Patch(NamedTuple):
         setattr(self.place, INSTALLED, (*there, (self.name, self.wrapper)))
 
     def wrapped(self, original: Any) -> Any:
-        """Return what takes the place of something of fairseq."""
+        """Return the replacement of an original."""
         if not callable(original):
             return self.wrapper(original)
 
@@ -46,7 +46,7 @@ class Patch(NamedTuple):
 
 
 def stand_in(module: ModuleType, **own: Any) -> ModuleType:
-    """Return what behaves as a module, but for some things of its own."""
+    """Return a module with the attributes `own`, and otherwise those of `module`."""
     found = ModuleType(module.__name__)
     vars(found).update(own, __getattr__=lambda name: getattr(module, name))
     return found

@@ -1,8 +1,8 @@
-"""Say which options fairseq refuses, where it stops with an assertion or an error of Python.
+"""Name the options at fault where fairseq fails with an assertion or another Python exception.
 
-What it would accept, and only stumble over later, is refused before it starts. For all else the
-statement that raised the error names the options: those that its condition reads, and those that
-its message names.
+Values that fairseq would accept but fail with later are refused at the start. For other errors, the
+options are found in the statement that raised them: those that its condition reads, and those that
+its message mentions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ADAPTIVE, CUTOFF = "adaptive_loss", "--adaptive-softmax-cutoff"
 FLAG = re.compile(r"--[a-z][\w-]*")
 NOT_ZERO = {"beam", "nbest", "buffer_size", "update_freq", "checkpoint_shard_count"}
 NOT_ZERO |= {"required_batch_size_multiple", "log_interval", "save_interval", "validate_interval"}
-NAMED_OTHERWISE = {  # variables of fairseq's search, and the options that they come from
+NAMED_OTHERWISE = {  # variables of fairseq's search -> the options that set them
     "--len-penalty": ("--lenpen",),
     "--max-len": ("--max-len-a", "--max-len-b", "--prefix-size"),
 }
@@ -41,7 +41,7 @@ LARGEST_FLOAT = 1e30  # sums of a few hundred stay below what float32 holds, 3.4
 
 
 def options_fit(parse_args_and_arch, parser: ArgumentParser, *rest, **how):
-    """Wrap options.parse_args_and_arch to refuse what programs would stumble over."""
+    """Wrap options.parse_args_and_arch to refuse values with which programs would fail later."""
     found = parse_args_and_arch(parser, *rest, **how)
     args = vars(found[0] if isinstance(found, tuple) else found)  # with parse_known, others follow
     refuse_combinations(args)
@@ -61,7 +61,7 @@ def given_flags() -> set[str]:
 
 
 def expected_of(action: Action, number: float) -> str | None:
-    """Return what kind of number an option takes, if this one is of another kind."""
+    """Return a description of the numbers that an option accepts, or None if this one is valid."""
     if isinstance(number, float):
         if not math.isfinite(number):
             return "a finite number"
@@ -72,23 +72,23 @@ def expected_of(action: Action, number: float) -> str | None:
         return f"at most {most}"
     if action.dest in NOT_ZERO and number < 1:
         return "a number above 0"
-    off = isinstance(action.default, int) and action.default < 0  # a negative number turns it off
+    off = isinstance(action.default, int) and action.default < 0  # a negative value turns it off
     return "a number that is not negative" if number < 0 and not off else None
 
 
 def refuse_combinations(args: Mapping[str, Any]) -> None:
-    """Refuse options that fairseq's programs accept, but fail with later."""
+    """Refuse combinations of options that fairseq's programs accept but fail with later."""
     if args.get("int8") and (args.get("fp16") or args.get("bf16")):
-        raise InputError("--int8 and --fp16 or --bf16 exclude each other: leave one out")
+        raise InputError("--int8 cannot be combined with --fp16 or --bf16; leave one out")
     if args.get("constraints") and "buffer_size" not in args:  # of fairseq-interactive
         raise InputError(
-            "--constraints: fairseq reads them from lines of new text; translate with "
-            "posattn-interactive, or leave the option out"
+            "--constraints are read from lines of new text only; translate with "
+            "posattn interactive, or leave the option out"
         )
     if CUTOFF in given_flags() and args.get("criterion", ADAPTIVE) != ADAPTIVE:
         raise InputError(
-            f"{CUTOFF} needs --criterion {ADAPTIVE}, but found {args['criterion']}; change one of "
-            "the two"
+            f"{CUTOFF} needs --criterion {ADAPTIVE}, found {args['criterion']}; change one of the "
+            "two options"
         )
     overrides = args.get("model_overrides", "{}")
     try:
@@ -102,13 +102,13 @@ def refuse_combinations(args: Mapping[str, Any]) -> None:
 
 
 def refusal(error: BaseException) -> str | None:
-    """Return why fairseq refuses the options of this program; None: nobody refused anything.
+    """Explain an error as fairseq's rejection of an option, or return None if it is not one.
 
-    That is what an `assert` or a `raise` of fairseq says, or an error of Python in a statement of
-    fairseq that reads an option which was given.
+    An error counts as a rejection if an `assert` or `raise` statement of fairseq raised it, or if
+    it arose in a statement of fairseq that reads an option given on the command line.
     """
     if isinstance(error, MissingMandatoryValue):
-        return f"--{str(error.key).replace('_', '-')} is missing; give it"
+        return f"--{str(error.key).replace('_', '-')} is missing; add it"
     frames = traceback.walk_tb(error.__traceback__)
     places = [(frame.f_code.co_filename, number) for frame, number in frames]
     last = {
@@ -118,14 +118,14 @@ def refusal(error: BaseException) -> str | None:
     if theirs < 0 or ours > theirs:
         return None
     if not all(file.startswith(INSTALLED) for file, _ in places[theirs + 1 :]):
-        return None  # code of the user's own
+        return None  # the user's own code failed
     file, number = places[theirs]
     way = statements(ast.parse("".join(linecache.getlines(file))), number)
-    if not way:  # there is no source
+    if not way:  # the source code is not available
         return None
     on_purpose = theirs == len(places) - 1 and isinstance(way[-1], ast.Assert | ast.Raise)
     said = str(error) if on_purpose else f"{type(error).__name__}: {error}"
-    if isinstance(way[-1], ast.Assert) and not re.search("[a-z]{3}", said):  # nothing, or `5 < 5`
+    if isinstance(way[-1], ast.Assert) and not re.search("[a-z]{3}", said):  # "" or "5 < 5"
         said = f"fairseq needs {ast.unparse(way[-1].test)}{said and f' ({said})'}"
     given = options_given({*FLAG.findall(said), *flags_read(way)})
     if given:
@@ -134,7 +134,7 @@ def refusal(error: BaseException) -> str | None:
 
 
 def statements(tree: ast.AST, number: int) -> list[ast.stmt]:
-    """Return the statements around a line of a file, from outside to inside."""
+    """Return the statements that contain a line of a file, the outermost first."""
     return [
         node
         for node in ast.walk(tree)
@@ -143,7 +143,7 @@ def statements(tree: ast.AST, number: int) -> list[ast.stmt]:
 
 
 def flags_read(way: list[ast.stmt]) -> Iterator[str]:
-    """Yield the options that a statement may read, and the condition under which it stands."""
+    """Yield the flags whose values the innermost statement, or its nearest `if`, may read."""
     conditions = [one.test for one in way if isinstance(one, ast.If)]
     read: list[ast.AST] = [*conditions[-1:]]
     read += [way[-1]] if not hasattr(way[-1], "body") else []
@@ -156,7 +156,7 @@ def flags_read(way: list[ast.stmt]) -> Iterator[str]:
 
 
 def options_given(flags: set[str]) -> list[str]:
-    """Return those of the options that the command line has, with their last values."""
+    """Return those of the flags that the command line contains, with their last values."""
     found = {}
     flags |= {flag for name in flags for flag in NAMED_OTHERWISE.get(name, ())}
     for argument, after in zip(sys.argv, [*sys.argv[1:], "--"], strict=True):

@@ -1,9 +1,9 @@
-"""Let a resumed training go on as an unbroken one, and leave a finished one unchanged.
+"""Make a resumed training equal to an uninterrupted one, and leave a finished one unchanged.
 
-fairseq forgets for how many validations nothing has improved. A resumed training would thus stop
-later than an unbroken one (--patience), and lower its learning rate later. It also looks at its
-limits after an update, so a finished training that is started again makes one more update, or one
-more epoch after early stopping, and overwrites its checkpoints.
+fairseq does not store the number of validations without improvement, so a resumed training would
+stop later than an uninterrupted one (--patience), and lower its learning rate later. It also checks
+its limits after an update only, so a finished training that is started again makes one more update,
+or one more epoch after early stopping, and overwrites its checkpoints.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ KEY = "early_stopping"
 EXTRA = "extra_validation"
 BAD_EPOCHS = "num_bad_epochs"
 BEFORE = "counts_before_validation"  # an attribute of the trainer
-NO_EPOCH = -1  # as --max-epoch it allows no epoch, while 0 means no limit
+NO_EPOCH = -1  # as --max-epoch it allows no epoch; 0 would mean no limit
 
 
 def same_batches(get_batch_iterator, task, dataset, *args, epoch: int = 1, **kwargs):
-    """Wrap FairseqTask.get_batch_iterator so that a resumed training has the batches of an unbroken
-    one.
+    """Wrap FairseqTask.get_batch_iterator to give a resumed training the same batches.
 
-    fairseq makes its batches once, from the seed and from the epoch in which the process began.
-    Here that is always the first epoch.
+    fairseq makes the batches once per process, from the seed and the epoch at which it starts;
+    here, they are always made as for the first epoch.
     """
     anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")
     if anew or dataset in task.dataset_to_epoch_iter or not task.can_reuse_epoch_itr(dataset):
@@ -43,17 +42,17 @@ def same_batches(get_batch_iterator, task, dataset, *args, epoch: int = 1, **kwa
 
 
 def noted(begin_valid_epoch, trainer, epoch):
-    """Wrap Trainer.begin_valid_epoch to keep the counts before this validation."""
+    """Wrap Trainer.begin_valid_epoch to record the early-stopping counters before a validation."""
     best = vars(checkpoint_utils.save_checkpoint).get("best")
     setattr(trainer, BEFORE, {KEY: dict(counters()), "best": best})
     return begin_valid_epoch(trainer, epoch)
 
 
 def stored(save, trainer, filename, extra_state, *args, **kwargs):
-    """Wrap Trainer.save_checkpoint to store the counts of early stopping, too.
+    """Wrap Trainer.save_checkpoint to store the early-stopping counters.
 
-    A training that --max-update ends within an epoch validates once more than a longer training. If
-    it goes on later, that validation must not count.
+    A training that reaches --max-update within an epoch runs an extra validation. If the training
+    is extended later, that validation must not count.
     """
     extra_state[KEY] = dict(counters())
     extra_state[EXTRA] = extra_state.get("val_loss") is not None and not is_due(
@@ -67,7 +66,7 @@ def stored(save, trainer, filename, extra_state, *args, **kwargs):
 
 
 def is_due(cfg, updates: int, progress: dict) -> bool:
-    """Return whether fairseq would validate here in a longer training."""
+    """Return whether a longer training would validate after this update."""
     if is_multiple(updates, cfg.dataset.validate_interval_updates):
         return True
     if progress["iterations_in_epoch"] == 0:  # then `epoch` is the next one
@@ -76,12 +75,12 @@ def is_due(cfg, updates: int, progress: dict) -> bool:
 
 
 def is_multiple(number: int, interval: int) -> bool:
-    """Return whether the number is a multiple of an interval above 0."""
+    """Return whether `interval` is positive and divides `number`."""
     return interval > 0 and number % interval == 0
 
 
 def remembered(load, cfg, trainer, *args, **kwargs):
-    """Wrap checkpoint_utils.load_checkpoint to restore the counts, unless the meters are reset."""
+    """Wrap checkpoint_utils.load_checkpoint to restore the counters, unless meters are reset."""
     extra_state, *rest = load(cfg, trainer, *args, **kwargs)
     goes_on = trainer.get_num_updates() > 0  # it is 0 in fine-tuning
     if extra_state and goes_on and not cfg.reset_meters:
@@ -91,8 +90,8 @@ def remembered(load, cfg, trainer, *args, **kwargs):
 
 
 def heed_last_validation(cfg, trainer, extra_state: dict) -> None:
-    """Tell the scheduler the result of the last epoch, which the checkpoint was written too early
-    to contain."""
+    """Pass the last validation result to the scheduler, which had not seen it when the checkpoint
+    was written."""
     ended = extra_state["train_iterator"].get("iterations_in_epoch") == 0
     on_plateau = isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule)
     if ended and on_plateau and not cfg.reset_lr_scheduler:
@@ -101,25 +100,23 @@ def heed_last_validation(cfg, trainer, extra_state: dict) -> None:
 
 
 def is_out_of_patience(cfg) -> bool:
-    """Return whether early stopping has ended the training."""
     allowed = cfg.checkpoint.patience
     return 0 < allowed <= counters().get("num_runs", 0) and not cfg.dataset.disable_validation
 
 
 def with_bad_epochs(state_dict, scheduler):
-    """Wrap ReduceLROnPlateauLRSchedule.state_dict to add the count that it leaves out."""
+    """Wrap ReduceLROnPlateauLRSchedule.state_dict to add the number of bad epochs."""
     return {**state_dict(scheduler), BAD_EPOCHS: scheduler.lr_scheduler.num_bad_epochs}
 
 
 def and_bad_epochs(load_state_dict, scheduler, state):
-    """Wrap ReduceLROnPlateauLRSchedule.load_state_dict to restore that count where there is one."""
+    """Wrap ReduceLROnPlateauLRSchedule.load_state_dict to restore the number of bad epochs."""
     load_state_dict(scheduler, state)
     scheduler.lr_scheduler.num_bad_epochs = state.get(BAD_EPOCHS, 0)
 
 
 def counters() -> dict:
-    """Return the attributes of fairseq's function `should_stop_early`, in which the running program
-    counts."""
+    """Return the attributes of fairseq's `should_stop_early`, which serve it as counters."""
     for module in ("__main__", "fairseq_cli.train"):
         function = getattr(sys.modules.get(module), "should_stop_early", None)
         if function is not None:
@@ -128,7 +125,7 @@ def counters() -> dict:
 
 
 def stays_finished(load, cfg, trainer, *args, **kwargs):
-    """Wrap checkpoint_utils.load_checkpoint to leave nothing to do if the training ended before."""
+    """Wrap checkpoint_utils.load_checkpoint to end at once if the training is finished already."""
     extra_state, epoch_itr = load(cfg, trainer, *args, **kwargs)
     if extra_state and goes_on(cfg, trainer):
         reached = limit_reached(trainer, epoch_itr, extra_state)
@@ -143,7 +140,7 @@ def stays_finished(load, cfg, trainer, *args, **kwargs):
 
 
 def goes_on(cfg, trainer) -> bool:
-    """Return whether the training goes on from its own last checkpoint without a reset."""
+    """Return whether the training resumes from its own last checkpoint without a reset."""
     last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
     named = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     is_last = os.path.realpath(named) == os.path.realpath(last)
@@ -154,7 +151,7 @@ def goes_on(cfg, trainer) -> bool:
 def limit_reached(trainer, epoch_itr, extra_state: dict) -> str | None:
     """Return a description of the limit that ended the training, or None.
 
-    Every process reads the figures from the same checkpoint, so all find the same answer.
+    All processes read the same checkpoint, so they get the same result.
     """
     limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
     if limits.max_update and updates >= limits.max_update:
@@ -164,7 +161,7 @@ def limit_reached(trainer, epoch_itr, extra_state: dict) -> str | None:
         return f"it has made {epochs} epochs (--max-epoch {limits.max_epoch})"
     if is_out_of_patience(trainer.cfg):
         runs = trainer.cfg.checkpoint.patience
-        return f"the last {runs} validations were no better (--patience {runs})"
+        return f"the last {runs} validations brought no improvement (--patience {runs})"
     if epoch_itr.iterations_in_epoch == 0 and trainer.get_lr() <= limits.stop_min_lr:
         return f"its learning rate is {trainer.get_lr()} (--stop-min-lr {limits.stop_min_lr})"
     hours = extra_state.get("previous_training_time", 0) / 3600
@@ -174,11 +171,10 @@ def limit_reached(trainer, epoch_itr, extra_state: dict) -> str | None:
 
 
 def between_epochs(get_lr, trainer):
-    """Wrap Trainer.get_lr, which fairseq calls after loading to compare the rate with
-    --stop-min-lr.
+    """Wrap Trainer.get_lr, which fairseq calls after loading to check --stop-min-lr.
 
-    An unbroken training compares it between epochs only. So the answer within an epoch is infinite,
-    which is above any limit.
+    An uninterrupted training checks it between epochs only. Therefore, return infinity, which is
+    above any limit, if the training resumes within an epoch.
     """
     within_epoch = vars(trainer).pop("within_epoch", False)
     return math.inf if within_epoch else get_lr(trainer)

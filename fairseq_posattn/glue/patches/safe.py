@@ -1,10 +1,9 @@
 """Load only plain data and a few harmless classes from checkpoints.
 
-Beside tensors and plain data, fairseq's checkpoints hold the namespace of a model without a class
-of options (the stock `transformer`), and after `--eval-bleu` numpy arrays of counts. numpy's own
-classes are not harmless, because the state of a dtype can make raw bytes pass for pointers to
-objects. So the classes of numbers below are loaded in their place. All else is refused with the
-reason.
+Besides tensors and plain data, fairseq's checkpoints contain a namespace, for models without a
+dataclass of options (the stock `transformer`), and numpy arrays of counts, after `--eval-bleu`.
+numpy's own classes are unsafe, because the state of a dtype can turn raw bytes into pointers to
+objects. The classes of this module are loaded instead of them, and all others are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ CLASS = re.compile(r"GLOBAL ([\w.]+)|(an array [^\n]*)")
 
 
 class NumberType:
-    """Takes the place of a numpy dtype; it can only be a number type and its byte order."""
+    """Replaces a numpy dtype of a file; admits numeric types and their byte order only."""
 
     def __init__(self, name: str, *_):
         if not re.fullmatch(r"[iufc]\d+|b1", str(name)):
@@ -42,7 +41,7 @@ class NumberType:
 
 
 class Numbers(np.ndarray):
-    """Takes the place of a numpy array in the file; in all else it is an array of numbers."""
+    """Replaces a numpy array of a file, by an array that can only contain numbers."""
 
     def __new__(cls, *_):
         return super().__new__(cls, (0,))
@@ -56,19 +55,19 @@ class Numbers(np.ndarray):
 
 
 def number(number_type: NumberType, data: bytes) -> np.generic:
-    """Take the place of a numpy scalar in the file."""
+    """Replace a numpy scalar of a file."""
     return np.frombuffer(data, checked(number_type).dtype)[0]
 
 
 def checked(number_type) -> NumberType:
-    """Return the type of an array's numbers, or refuse a type of anything else."""
+    """Return the type if it is numeric; raise an UnpicklingError otherwise."""
     if not isinstance(number_type, NumberType):
         raise pickle.UnpicklingError("an array whose type is not one of numbers")
     return number_type
 
 
 def new_numbers(*_) -> Numbers:
-    """Return an empty array of numbers, which its state then fills."""
+    """Return an empty array, which `__setstate__` fills."""
     return Numbers()
 
 
@@ -82,30 +81,32 @@ SAFE_CLASSES: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
 
 
 def register_classes() -> None:
-    """Allow the classes above in torch.load, which refuses all others from 2.6 on; older torch runs
-    any code."""
+    """Allow SAFE_CLASSES in torch.load, which refuses all others as of torch 2.6.
+
+    Warn if torch is older, because its torch.load can run any code.
+    """
     if loads_weights_only():
         torch.serialization.add_safe_globals(SAFE_CLASSES)
         return
     warnings.warn(
-        f"torch {torch.__version__} loads checkpoints without a check of their classes: load "
-        "only files that you trust, or use torch 2.6 or later",
+        f"torch {torch.__version__} loads checkpoints without checking their classes; load only "
+        "files that you trust, or use torch 2.6 or later",
         stacklevel=2,
     )
 
 
 def loads_weights_only() -> bool:
-    """Return whether torch.load checks classes by default, as it does from 2.6 on."""
+    """Return whether torch.load checks classes by default, which it does as of torch 2.6."""
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 6)
 
 
 def explained(load, path, *args, **kwargs):
-    """Wrap a function that loads a file to say in one line that the file is incomplete, damaged or
-    unsafe."""
+    """Wrap a function that loads a file, to raise a CheckpointError of one line if the file is
+    incomplete, damaged or unsafe."""
     if is_torn(path):
         raise CheckpointError(
-            f"{path} is incomplete: its end is missing, because its writing was interrupted. "
-            "Take another checkpoint, or copy the file again"
+            f"{path} is incomplete, because writing or copying it was interrupted; use another "
+            "checkpoint, or copy the file again"
         )
     try:
         return load(path, *args, **kwargs)
@@ -118,10 +119,7 @@ def explained(load, path, *args, **kwargs):
 
 
 def load_plain(path) -> dict:
-    """Return the content of a checkpoint's file as it is stored.
-
-    Its configuration stays plain text and numbers, because no class is looked up for it.
-    """
+    """Return the content of a checkpoint, with its configuration as plain dictionaries."""
 
     def load(path) -> dict:
         with open(path, "rb") as file:
@@ -131,33 +129,29 @@ def load_plain(path) -> dict:
 
 
 def damage(path, error: Exception) -> str:
-    """Return the message that a file is no checkpoint, with the beginning of the error."""
+    """Return the message for a file that is not a checkpoint, with the start of the error."""
     text = str(error).rpartition("WeightsUnpickler error:")[2].strip()
     reason = f"{type(error).__name__}: {text}".splitlines()[0][:80]
-    return f"{path} cannot be read as a checkpoint ({reason}): {checked_state.DAMAGED}"
+    return f"{path} cannot be read as a checkpoint ({reason}); {checked_state.DAMAGED}"
 
 
 def is_torn(path) -> bool:
-    """Return whether a file ends too early to be a checkpoint, which is a zip file with its
-    directory at the end."""
+    """Return whether a file is truncated, that is, its zip archive has no directory at the end."""
     try:
         with open(path, "rb") as file:
             start = file.read(4)
         return len(start) < 4 or (start == b"PK\x03\x04" and not zipfile.is_zipfile(path))
-    except OSError:  # fairseq deals with files that are missing or on other machines
+    except OSError:  # fairseq handles files that are missing or on other machines
         return False
     except zipfile.BadZipFile:
         return True
 
 
 def refusal(path, error: Exception) -> str | None:
-    """Return the message that refuses a file because it names a class, with what the user can do.
-
-    None: it names none.
-    """
+    """Return the message for a file that contains an unsafe class, or None if it contains none."""
     found = CLASS.search(str(error)) if isinstance(error, pickle.UnpicklingError) else None
     return found and (
-        f"{path} is refused: it holds {found[1] or found[2]}. Loading anything but tensors and "
-        "plain data could run code that somebody hid in the file. If you made it yourself and need "
-        "that class, allow it with torch.serialization.add_safe_globals in a --user-dir of yours"
+        f"{path} contains {found[1] or found[2]}, and loading anything but tensors and plain data "
+        "could run code hidden in the file; use another file, or, if you made this one yourself, "
+        "allow the class with torch.serialization.add_safe_globals in your --user-dir"
     )

@@ -1,7 +1,7 @@
-"""List all patches of fairseq in one table; a comment says until when some of them are needed.
+"""The table of all patches of fairseq; comments state what would make a patch unnecessary.
 
-Each wrapper says what goes wrong without it. The order counts where one function is wrapped several
-times: the last wrapper runs first.
+The docstring of each wrapper describes the problem that it solves. If a function is wrapped several
+times, the last wrapper in the table runs first.
 """
 
 from __future__ import annotations
@@ -43,42 +43,42 @@ PATCHES = [
     Patch(checkpoint_utils, "load_checkpoint_to_cpu", safe.explained),
     Patch(checkpoint_utils, "load_checkpoint", launch.started_once),
     Patch(checkpoint_utils, "save_checkpoint", atomic.marked),
-    # until fairseq writes beside the target and renames
+    # until fairseq writes to a temporary file and renames it
     Patch(checkpoint_utils, "torch_persistent_save", atomic.whole_save),
     Patch(PathManager, "copy", atomic.whole_copy),
-    # until checkpoints hold what early stopping and schedulers count
+    # until checkpoints contain the counters of early stopping and schedulers
     Patch(checkpoint_utils, "load_checkpoint", resumed.remembered),
     Patch(Trainer, "save_checkpoint", resumed.stored),
     Patch(Trainer, "begin_valid_epoch", resumed.noted),
     Patch(ReduceLROnPlateauLRSchedule, "state_dict", resumed.with_bad_epochs),
     Patch(ReduceLROnPlateauLRSchedule, "load_state_dict", resumed.and_bad_epochs),
-    # until fairseq compares its limits before the first update
+    # until fairseq checks its limits before the first update
     Patch(checkpoint_utils, "load_checkpoint", resumed.stays_finished),
     Patch(Trainer, "get_lr", resumed.between_epochs),
     # until the batches depend on the seed alone
     Patch(FairseqTask, "get_batch_iterator", resumed.same_batches),
-    # until fairseq raises the error of the model
+    # until fairseq no longer hides errors of the model
     Patch(Trainer, "load_checkpoint", input_errors.reason_shown),
     Patch(Trainer, "load_checkpoint", fitting.fit_to_train),
-    # until fairseq asks modules for numbers to log
+    # until fairseq lets modules log numbers
     Patch(Trainer, "begin_epoch", diagnostics.watched),
     Patch(Trainer, "begin_valid_epoch", diagnostics.written),
-    # until checkpoints hold fingerprints of their dictionaries
+    # until checkpoints contain fingerprints of their dictionaries
     Patch(Trainer, "load_checkpoint", trained_on.compared_when_resumed),
     Patch(FairseqTask, "state_dict", trained_on.noted),
     Patch(FairseqTask, "load_state_dict", trained_on.compared),
-    # until fairseq takes the rank from torchrun on CPUs, passes no device there, and looks for
-    # unused parameters with LayerDrop
+    # until fairseq reads torchrun's rank on CPUs, passes no device there, and searches for unused
+    # parameters under LayerDrop
     Patch(distributed_utils, "_infer_torch_distributed_launch_init", launch.without_gpus),
     Patch(distributed_fairseq_model, "DistributedDataParallel", launch.in_parallel),
-    # until fairseq knows that GPUs have bfloat16, too
+    # until fairseq supports bfloat16 on GPUs
     Patch(options, "parse_args_and_arch", launch.without_tpu),
-    # until fairseq keeps no workers beyond an epoch
+    # until fairseq ends its workers after each epoch
     Patch(iterators.BackgroundConsumer, "run", loading.ending_workers),
     # until fairseq no longer uses numpy.compat
     Patch(language_pair_dataset, "np", loading.with_compat),
     Patch(token_block_dataset, "np", loading.with_compat),
-    # until fairseq says in one line what the user can mend
+    # until fairseq reports errors that the user can fix in one line
     *checked_data.PATCHES,
     Patch(options, "parse_args_and_arch", refusals.options_fit),
     Patch(distributed_utils, "call_main", launch.refused_early),
@@ -97,11 +97,11 @@ PATCHES = [
 
 
 def install() -> None:
-    """Install all patches: a later one wraps an earlier one."""
+    """Install all patches, in the order of the table."""
     safe.register_classes()
     evaluated.install()
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # hydra would print a traceback itself
-    warnings.filterwarnings("ignore", module="hydra")  # about fairseq's use of older names
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # otherwise hydra prints its own traceback
+    warnings.filterwarnings("ignore", module="hydra")  # fairseq uses deprecated names
     warnings.filterwarnings("ignore", message=r"(?s).*//hydra\.cc/")
     for patch in PATCHES:
         patch.install()

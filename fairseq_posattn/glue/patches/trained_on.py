@@ -1,7 +1,7 @@
-"""Store in a checkpoint what its data meant, and compare it with the data that it meets later.
+"""Store fingerprints of the training data in checkpoints, and compare them with other data.
 
-The state of the task holds it, because it outlives fairseq's overrides of options and the mean of
-several checkpoints. A checkpoint of an earlier version has none of it, and is loaded as before.
+They are part of the task's state, which survives overridden options and checkpoint averaging.
+Checkpoints of earlier versions contain none, and are loaded without a comparison.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KEY = "trained_on"
 
 
 def noted(state_dict, task) -> dict:
-    """Wrap FairseqTask.state_dict, which stands in each checkpoint, to tell what the data are."""
+    """Wrap FairseqTask.state_dict, which each checkpoint contains, to add the fingerprints."""
     binary = checksums(folder_of(task)).items()
     about = {
         "dictionaries": fingerprints(task),
@@ -43,22 +43,24 @@ def noted(state_dict, task) -> dict:
 
 
 def compared(load_state_dict, task, state: Mapping[str, Any]) -> None:
-    """Wrap FairseqTask.load_state_dict to refuse data that mean something else, whose
+    """Wrap FairseqTask.load_state_dict to refuse data with other dictionaries, for which the
     translations would be nonsense."""
     compare(task, state)
     load_state_dict(task, {name: value for name, value in state.items() if name != KEY})
 
 
 def compared_when_resumed(load_checkpoint, trainer, filename, *args, **kwargs):
-    """Wrap Trainer.load_checkpoint, which leaves the state of the task out, to compare it: a
-    training must not go on with dictionaries in which numbers mean other words."""
+    """Wrap Trainer.load_checkpoint, which ignores the task's state, to refuse to resume a training
+    with other dictionaries."""
     compare(trainer.task, task_state(filename))
     return load_checkpoint(trainer, filename, *args, **kwargs)
 
 
 def task_state(path: str) -> dict:
-    """Return the state of the task in a checkpoint without reading its tensors; it is empty where
-    it cannot be read, which the loading then tells."""
+    """Return the task's state in a checkpoint, without reading tensors.
+
+    The result is empty if the file cannot be read; fairseq reports that when it loads the file.
+    """
     try:
         return dict(torch.load(path, map_location="cpu", mmap=True)["task_state"])
     except Exception:  # a file of another kind can raise anything
@@ -66,9 +68,9 @@ def task_state(path: str) -> dict:
 
 
 def compare(task, state: Mapping[str, Any]) -> None:
-    """Refuse data with other dictionaries or another mark of pieces than a checkpoint's.
+    """Refuse data whose dictionaries or piece separator differ from those of the training data.
 
-    The control of its trees is kept, for when trees come in.
+    `task.trained_on` keeps the record, for the comparison of tree controls.
     """
     about = state.get(KEY)
     if not isinstance(about, dict) or not isinstance(about.get("dictionaries"), dict):
@@ -79,50 +81,52 @@ def compare(task, state: Mapping[str, Any]) -> None:
         if trained not in (None, fingerprint(dictionary)):
             raise InputError(
                 f"{getattr(dictionary, 'path', 'the data')}: the model was trained with another "
-                f"dictionary of the {side}, in which the numbers stand for other symbols; give the "
-                "data of the training, or binarise others with their dictionaries (--srcdict, "
+                f"dictionary of the {side}, in which numbers stand for other symbols; use the "
+                "training data, or binarise other data with the training dictionaries (--srcdict, "
                 "--tgtdict)"
             )
     mark, trained = separator_of(task), about.get("separator")
     if None not in (mark, trained) and mark != trained:
         raise InputError(
-            f"{folder_of(task) / pipeline.FILE}: pieces inside a word end in '{mark}' here, but in "
-            f"'{trained}' in the data that the model was trained with; put their {pipeline.FILE} "
-            "back, or prepare the data again"
+            f"{folder_of(task) / pipeline.FILE}: the piece separator is '{mark}', but it is "
+            f"'{trained}' in the model's training data; restore their {pipeline.FILE}, or prepare "
+            "the data again"
         )
 
 
 def warn_of_control(task, control: str | None) -> None:
-    """Warn once of trees of another control than those of the training; None: it is unknown."""
+    """Warn, once, if the trees have another control than the training data; None means unknown."""
     trained = getattr(task, "trained_on", {}).get("control")
     if None not in (control, trained) and control != trained:
         task.trained_on["control"] = None
         logger.warning(
-            "the model was trained on trees of the control '%s', but these are of the control "
-            "'%s': its results say nothing about trees of the training's kind",
+            "the model was trained on trees of the control '%s', but these have the control '%s'; "
+            "results on them are not comparable with results on trees like the training's",
             trained,
             control,
         )
 
 
 def check_control(task, asked: str | None) -> None:
-    """Refuse a control that is not the one of stored trees, which are read as they are; without
-    one, warn as `warn_of_control` does."""
+    """Refuse a --tree-control that differs from the control of the stored trees.
+
+    asked: the value of the option; None only warns, as `warn_of_control` does.
+    """
     stored = control_of(task)
     if asked is None:
         return warn_of_control(task, stored)
     control = TreeControl.from_tag(asked)
     if control.tag != (stored or "own"):
         raise InputError(
-            f"--tree-control {asked} is for sentences without stored trees, but the data have "
-            f"trees of the control '{stored or 'own'}' ({folder_of(task)}); leave the option out, "
-            f"or prepare data with posattn-prepare --control {control.kind}"
+            f"--tree-control {asked} applies to sentences without stored trees, but the data in "
+            f"{folder_of(task)} have trees of the control '{stored or 'own'}'; leave the option "
+            f"out, or prepare data with posattn prepare --control {control.kind}"
         )
 
 
 def dictionaries(task) -> dict[str, Dictionary]:
-    """Return the dictionaries of a task; those of multilingual tasks depend on more than the
-    data."""
+    """Return the dictionaries of a task by side, or none for an unsupported task, such as a
+    multilingual one."""
     if isinstance(getattr(task, "vocabulary", None), Vocabulary):
         return {name: getattr(task.vocabulary, name) for name in ("words", "chars", "tags")}
     if isinstance(task, TranslationTask):
@@ -137,25 +141,24 @@ def fingerprints(task) -> dict[str, str]:
 
 
 def fingerprint(dictionary: Dictionary) -> str:
-    """Return a digest of what the numbers mean."""
+    """Return a digest of the symbols in their order."""
     return hashlib.blake2b("\n".join(dictionary.symbols).encode(), digest_size=16).hexdigest()
 
 
 def separator_of(task) -> str | None:
-    """Return the mark by which prepare.json joins pieces; None: there is no such file."""
+    """Return the piece separator of prepare.json, or None if there is no such file."""
     prepared = prepared_as(task)
     return None if prepared is None else prepared.separator
 
 
 def control_of(task) -> str | None:
-    """Return the control of the trees of the data; None: nobody has written it down."""
+    """Return the control of the data's trees, or None if prepare.json does not record it."""
     prepared = prepared_as(task)
     return None if prepared is None else prepared.config.control.tag
 
 
 def prepared_as(task) -> pipeline.TextPipeline | None:
-    """Return how the data were prepared, if prepare.json tells; what needs it says what is wrong
-    with it."""
+    """Load prepare.json of the data, or return None if it is missing or invalid."""
     try:
         if hasattr(type(task), "prepared"):
             return task.prepared
@@ -165,6 +168,5 @@ def prepared_as(task) -> pipeline.TextPipeline | None:
 
 
 def folder_of(task) -> Path:
-    """Return the first folder of data."""
     data = getattr(getattr(task, "cfg", None), "data", None)
     return Path(utils.split_paths(data)[0] if data else "")

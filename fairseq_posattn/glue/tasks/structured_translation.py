@@ -1,6 +1,7 @@
-"""Register structured_translation, fairseq's translation task with a tree for each source sentence.
+"""The task structured_translation: fairseq's translation task with a tree per source sentence.
 
-Binarised data have their trees beside them; new text gets its trees from a tree provider.
+The trees of binarised data are stored in tree files next to them; a tree provider supplies the
+trees of new text.
 """
 
 import logging
@@ -44,25 +45,31 @@ BATCHES_AHEAD = 4
 
 @register_task("structured_translation", dataclass=StructuredTranslationConfig)
 class StructuredTranslationTask(TranslationTask):
-    """Translates sentences that have trees; the trees are loaded only if a model reads them."""
+    """Trains and runs translation models; trees are loaded only if a model reads them.
+
+    Example:
+
+        posattn train DATA --task structured_translation --arch posattn_structural \\
+            --max-tokens 4096
+    """
 
     provides_trees = True
 
     def __init__(self, cfg, src_dict, tgt_dict):
-        if cfg.upsample_primary < 1:  # fairseq's default of -1 breaks its own concatenation
+        if cfg.upsample_primary < 1:  # fairseq's default of -1 breaks its ConcatDataset
             cfg.upsample_primary = 1
         super().__init__(cfg, src_dict, tgt_dict)
-        provider_class(cfg, None)  # this refuses an unknown name
-        TreeControl.from_tag(cfg.tree_control or "own")  # and this an unknown control
-        self.needs_trees: Optional[bool] = None  # a model must be built before this is known
+        provider_class(cfg, None)  # raises an error for an unknown name
+        TreeControl.from_tag(cfg.tree_control or "own")  # raises an error for an unknown control
+        self.needs_trees: Optional[bool] = None  # unknown until a model is built
         self.needs_labels: set[str] = set()
         self.learns_from_trees = False
-        self.supervises = False  # whether this is a training that needs trees
+        self.supervises = False  # whether the criterion trains heads on trees
         self.own_bpe = False
         self.pending = PendingTrees()
 
     def build_model(self, cfg, from_checkpoint=False):
-        """Build fairseq's model, and note whether any model reads trees."""
+        """Build the model, and record whether any model reads trees or labels."""
         check_folder(given := getattr(self.cfg, "labels_of", None))
         store_canonical(cfg)
         model = super().build_model(cfg, from_checkpoint)
@@ -71,18 +78,20 @@ class StructuredTranslationTask(TranslationTask):
         self.needs_labels |= getattr(encoder, "needs_labels", set())
         self.learns_from_trees |= getattr(encoder, "learns_from_trees", False)
         if given and not self.needs_labels:
-            logger.warning("--labels-of %s is not used: the model reads no labels of words", given)
+            logger.warning(
+                "--labels-of %s has no effect: the model reads no labels of words", given
+            )
         return model
 
     def build_criterion(self, cfg, from_checkpoint=False):
-        """Build the criterion, and refuse one that does not train what heads learn of trees."""
+        """Build the criterion; refuse one that does not match the model's supervised heads."""
         if getattr(self.cfg, "int8", False):
-            raise InputError("--int8 is for translating a trained model; leave it out")
+            raise InputError("--int8 applies to translation only; leave it out of the training")
         supervises = getattr(cfg, "_name", None) == tree_supervised.NAME
         if supervises != self.learns_from_trees:
             raise InputError(
-                f"the mechanism tree_supervised and --criterion {tree_supervised.NAME} need each "
-                "other; "
+                f"the mechanism tree_supervised and --criterion {tree_supervised.NAME} require "
+                "each other; "
                 f"{'name a head with --encoder-attention' if supervises else 'name the criterion'},"
                 " or leave both out"
             )
@@ -91,29 +100,27 @@ class StructuredTranslationTask(TranslationTask):
 
     @cached_property
     def label_dictionaries(self) -> Optional[LabelDictionaries]:
-        """Return the dictionaries of the labels of words, or None if the data have none."""
+        """Return the label dictionaries, or None if the data have no labels."""
         return LabelDictionaries.load(Path(self.folder_of_labels()), self.cfg.source_lang)
 
     def label_sizes(self, kinds) -> dict[str, int]:
-        """Return how many labels there are; data without those of some kind are refused."""
+        """Return the number of labels of each kind; raise an InputError if a kind is missing."""
         found = self.label_dictionaries
         return sizes_for(kinds, found, self.folder_of_labels(), self.cfg.source_lang)
 
     def wanted_labels(self) -> Optional[WantedLabels]:
-        """Return the labels that the models read, or None if they read none."""
+        """Return the kinds of labels that the models read, with their numbering, or None."""
         found = self.label_dictionaries
         return WantedLabels(found, self.needs_labels) if found and self.needs_labels else None
 
     def folder(self) -> str:
-        """Return the first folder of data, or nothing where there is none."""
         return utils.split_paths(self.cfg.data)[0] if self.cfg.data else ""
 
     def folder_of_labels(self) -> str:
-        """Return the folder whose dictionaries number the labels."""
         return getattr(self.cfg, "labels_of", None) or self.folder()  # older checkpoints lack it
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
-        """Load a set with trees if a model reads them or, without a model yet, if there are any."""
+        """Load a split, with its trees if a model reads them or if no model is built yet."""
         super().load_dataset(split, epoch, combine, **kwargs)
         prefixes = source_prefixes(self.cfg, split, epoch, combine)
         if self.cfg.load_alignments and split == self.cfg.train_subset:
@@ -129,8 +136,8 @@ class StructuredTranslationTask(TranslationTask):
             self.datasets[split] = TreeDataset(dataset, trees)
 
     def get_batch_iterator(self, dataset, *args, **options):
-        """Return batches of all sentences outside of training, where fairseq drops the last
-        and longest ones if they do not fill --required-batch-size-multiple."""
+        """Return batches; outside training, do not drop the longest sentences, as fairseq does if
+        they do not fill --required-batch-size-multiple."""
         if dataset is not self.datasets.get(self.cfg.train_subset):
             options["required_batch_size_multiple"] = 1
         if isinstance(getattr(dataset, "trees", None), NewTrees):
@@ -138,14 +145,14 @@ class StructuredTranslationTask(TranslationTask):
         return super().get_batch_iterator(dataset, *args, **options)
 
     def load_trees(self, prefixes: list[str], source) -> Trees:
-        """Return the trees beside the data, or those of a parser or of --missing-tree."""
+        """Return the stored trees, or else those of a parser, a control or --missing-tree flat."""
         if not any(map(exists, prefixes)) and self.parses_data():
-            how = "are parsed" if self.new_text.control.needs_trees else "get control trees"
-            logger.info("%s has no trees, so its sentences %s now", prefixes[0], how)
+            how = "parsed" if self.new_text.control.needs_trees else "given control trees"
+            logger.info("%s has no trees, so its sentences are %s now", prefixes[0], how)
             wanted = self.wanted_labels()
             return self.spelled_source(source, lambda lines: self.new_text.parse(lines, wanted))
         if self.cfg.missing_tree == "flat" and not any(map(exists, prefixes)):
-            logger.warning("%s has no trees, so all its sentences get flat ones", prefixes[0])
+            logger.warning("%s has no trees, so its sentences are given flat trees", prefixes[0])
             control = self.new_text.control
             return self.spelled_source(source, lambda lines: [control.of(flat(k)) for k in lines])
         labels = self.label_dictionaries if self.needs_labels else None
@@ -157,15 +164,15 @@ class StructuredTranslationTask(TranslationTask):
         return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)
 
     def parses_data(self) -> bool:
-        """Return whether sentences of binarised data without trees get trees all the same.
+        """Return whether trees that binarised data lack are made when the data are read.
 
-        A parser makes them as they are read, or a control that needs no trees.
+        This is so with a lazy provider, such as a parser, and with a control that needs no trees.
         """
         lazy = provider_class(self.cfg, self.pipeline()).lazy
         return lazy or not self.new_text.control.needs_trees
 
     def spelled_source(self, source, find) -> SpelledSource:
-        """Return the trees that `find` makes from the words that the pieces of the data spell."""
+        """Return trees that `find` makes of the words, which are rebuilt from the data's pieces."""
         labels = self.wanted_labels()
         return SpelledSource(source, self.src_dict, self.separator(), find, labels)
 
@@ -175,12 +182,15 @@ class StructuredTranslationTask(TranslationTask):
         return super().get_interactive_tokens_and_lengths(pieces, lambda line: line)
 
     def new_sentences(self, lines, encode_fn, given=None) -> list[str]:
-        """Return the pieces of new lines; their trees are given, or are found later."""
+        """Segment new lines and return their pieces.
+
+        given: a tree for each line; None lets the provider find the trees.
+        """
         wanted = bool(self.needs_trees) and given is None
         return self.pieces_of(self.new_text.lines(lines, encode_fn, wanted), given)
 
     def pieces_of(self, segmented, given=None, known=None) -> list[str]:
-        """Return the pieces of new lines, whose trees are given, or known, or will be found."""
+        """Return the pieces of segmented lines, and queue their trees for the next dataset."""
         if self.needs_trees:
             labels = self.wanted_labels()
             self.pending.expect(self.new_text.trees(segmented, given, labels, known))
@@ -188,27 +198,27 @@ class StructuredTranslationTask(TranslationTask):
 
     @cached_property
     def new_text(self) -> NewText:
-        """Return what finds the pieces and trees of new lines, made when the first ones come in."""
+        """Return the object that finds pieces and trees of new lines; it is created on demand."""
         found = NewText(self.cfg, self.pipeline())
         if self.needs_trees and self.cfg.tree_control is None:
             trained_on.warn_of_control(self, found.control.tag)
         return found
 
     def pipeline(self) -> TextPipeline | None:
-        """Return how the data were prepared, unless --bpe says how to segment new text."""
+        """Return the text pipeline of the data, or None if --bpe replaces it."""
         return None if self.own_bpe else self.prepared
 
     @cached_property
     def prepared(self) -> TextPipeline | None:
-        """Return how the data were prepared, or None if nobody has written it down."""
+        """Return the text pipeline of prepare.json, or None if there is no such file."""
         folder = self.folder()
         return TextPipeline.load(folder) if folder and text_pipeline.exists(folder) else None
 
     def build_bpe(self, args):
-        """Return --bpe or, without it, what segmented the data; it also joins the translation."""
+        """Return the codec of --bpe, or else one that segments and detokenises as the data were."""
         bpe = super().build_bpe(args)
         self.own_bpe = bpe is not None
-        if bpe is not None or self.datasets:  # fairseq-generate scores pieces, not words
+        if bpe is not None or self.datasets:  # fairseq-generate prints and scores pieces
             return bpe
         pipeline = self.pipeline()
         return pipeline and PipelineCodec(pipeline)
@@ -235,7 +245,6 @@ class StructuredTranslationTask(TranslationTask):
         return super().build_generator(models, args, *rest, **kwargs)
 
     def prepare_lines(self, lines) -> None:
-        """Segment and parse lines that come after those that are being translated."""
         self.new_text.prepare_ahead(lines, bool(self.needs_trees), self.wanted_labels())
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
@@ -246,7 +255,7 @@ class StructuredTranslationTask(TranslationTask):
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)
 
     def add_pending_trees(self, sample) -> None:
-        """Add the trees to a sample that fairseq-interactive made from pieces alone."""
+        """Add trees to a sample of fairseq-interactive, which contains pieces only."""
         tokens = sample["net_input"]["src_tokens"]
         batch = self.pending.for_batch(tokens)
         if self.cfg.print_tree:
@@ -254,28 +263,31 @@ class StructuredTranslationTask(TranslationTask):
         sample["net_input"]["source_tree"] = batch.source_tree.to(tokens.device)
 
     def separator(self) -> str:
-        """Return the mark that --piece-separator names, or the one of the prepared data."""
+        """Return the piece separator of prepare.json, or else the one of --piece-separator."""
         pipeline = self.pipeline()
         return self.cfg.piece_separator if pipeline is None else pipeline.separator
 
 
 def refuse_no_alignments(dataset: Any, prefix: str) -> None:
-    """Refuse a training set without alignments, with which fairseq would train all the same."""
+    """Refuse a training set without alignments, which fairseq would accept silently."""
     if dataset.align_dataset is None:
         raise InputError(
-            f"{Path(prefix).parent}: the training data have no alignments, which --load-alignments "
-            "reads; make the data with posattn-prepare --alignments, or leave the option out"
+            f"{Path(prefix).parent}: --load-alignments needs alignments, but the training data "
+            "have none; make the data with posattn prepare --alignments, or leave the option out"
         )
 
 
 def refuse_scoring(args: Any) -> None:
-    """Refuse to score references in eight bits: fairseq reads the weights of a whole sentence."""
+    """Refuse --score-reference with --int8, because it reads the output layer's weights."""
     if getattr(args, "score_reference", False):
-        raise InputError("--int8 translates, and cannot --score-reference; leave one out")
+        raise InputError("--int8 cannot be combined with --score-reference; leave one out")
 
 
 def store_canonical(cfg) -> None:
-    """Write out all specifications in full, as their defaults may change one day."""
+    """Replace all specifications by their canonical form, which writes defaults out in full.
+
+    A later version with other defaults then reads them in the same way.
+    """
     for option, specification in (
         ("encoder_attention", AttentionSpecification),
         ("decoder_attention", AttentionSpecification),
@@ -289,12 +301,11 @@ def store_canonical(cfg) -> None:
 
 
 def ignore_trees(model: Any) -> None:
-    """Let a stock model work beside models with trees in an ensemble: it drops the trees that it is
-    given."""
+    """Let a stock model ignore trees, so that it works in an ensemble with models that use them."""
     for module in (model, model.encoder):
 
         def forward(*args, _forward=module.forward, source_tree=None, **kwargs):
             return _forward(*args, **kwargs)
 
         module.forward = forward
-    model.encoder.needs_tree = False  # so that nobody wraps the model a second time
+    model.encoder.needs_tree = False  # marks the model as wrapped

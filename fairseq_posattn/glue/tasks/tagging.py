@@ -1,4 +1,4 @@
-"""Register tagging, the task of san_tagger, which gives each word one tag."""
+"""The task tagging, which predicts one tag per word, with the model san_tagger."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -30,30 +30,31 @@ WORDS_OF_A_BATCH = 4000
 
 
 class Curve:
-    """A learning curve is a file with one line of JSON for each point, of which there are more than
-    validations that may stop a training."""
+    """Writes a learning curve to a file with a JSON object per line and point.
+
+    interval: the number of updates between two points, independent of validations.
+    """
 
     def __init__(self, path: str, interval: int):
         self.path, self.interval = Path(path), interval
-        self.last = 0  # the last point was measured after this number of updates
+        self.last = 0  # the number of updates at the last point
 
     def is_due(self, updates: int) -> bool:
         return updates % self.interval == 0 and updates > self.last
 
     def add_point(self, task, model, criterion, updates: int) -> None:
-        """Measure a point and write it, in the first process only; training is not affected."""
+        """Evaluate the model on the validation set and add a point, in the first process only."""
         self.last = updates
         first = not dist.is_initialized() or dist.get_rank() == 0
         if not first or SPLIT not in task.datasets:
             return
         point = {"updates": updates, **self.measure(task, model, criterion)}
-        # after a restart, the file may have later points
+        # after a restart, the file may contain later points
         earlier = [p for p in read_curve(self.path) if p["updates"] < updates]
         with written_whole(self.path) as file:
             file.writelines(json.dumps(p) + "\n" for p in [*earlier, point])
 
     def measure(self, task, model, criterion) -> dict[str, float]:
-        """Return loss and accuracies of the model on the validation data."""
         dataset = task.dataset(SPLIT)
         device = next(model.parameters()).device
         model.eval()
@@ -75,27 +76,35 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TaggingConfig(FairseqDataclass):
-    """These are the options of the task tagging."""
+    """Options of the task tagging."""
 
-    data: str = option(MISSING, "read the folder that posattn-binarize-tagging made")
+    data: str = option(MISSING, "read data from this folder, made by posattn binarize-tagging")
     word_vectors: Optional[str] = option(
-        None, "start the words from the pretrained vectors in this text file (fastText, word2vec)"
+        None, "initialise word embeddings with the vectors of this text file (fastText, word2vec)"
     )
-    fixed_word_vectors: bool = option(False, "keep the word embeddings as they are in training")
+    fixed_word_vectors: bool = option(False, "do not update the word embeddings in training")
     batches: ChoiceEnum(["by_length", "shuffled"]) = option(  # type: ignore[valid-type]  # fairseq calls it
         "by_length",
-        "batch sentences of about the same length, which is faster (by_length), or any "
-        "sentences, as the authors' program does (shuffled)",
+        "batch sentences of similar length, which is faster (by_length, the default), or "
+        "random sentences, as the authors' program does (shuffled)",
     )
-    curve: Optional[str] = option(None, "write the learning curve on the set `valid` to this file")
+    curve: Optional[str] = option(
+        None, "write the learning curve on the validation set to this file, as JSON lines"
+    )
     curve_interval: int = option(
-        100, "set the number of batches between two points of the learning curve"
+        100, "set the number of batches between two points of --curve (default: 100)"
     )
 
 
 @register_task("tagging", dataclass=TaggingConfig)
 class TaggingTask(FairseqTask):
-    """Trains and evaluates a tagger on data of posattn-binarize-tagging."""
+    """Trains and evaluates a tagger on data of posattn binarize-tagging.
+
+    Example:
+
+        posattn train DATA --task tagging --arch san_tagger_conv2d --criterion tagging \\
+            --batch-size 32
+    """
 
     def __init__(self, cfg: TaggingConfig, vocabulary: Vocabulary):
         super().__init__(cfg)
@@ -107,13 +116,13 @@ class TaggingTask(FairseqTask):
     def setup_task(cls, cfg: TaggingConfig, **kwargs):
         vocabulary = Vocabulary.load(cfg.data)
         logger.info(
-            "words: %d, characters: %d, labels: %d (padding and unknown counted)",
+            "words: %d, characters: %d, labels: %d (including padding and unknown)",
             *map(len, (vocabulary.words, vocabulary.chars, vocabulary.tags)),
         )
         return cls(cfg, vocabulary)
 
     def load_dataset(self, split: str, **kwargs):
-        """Load and check one set of the data."""
+        """Load and check a split."""
         prefix = Path(self.cfg.data, split)
         vocabulary = (self.vocabulary.words, self.vocabulary.chars, self.vocabulary.tags)
         words, chars, tags = parts = [
@@ -122,43 +131,42 @@ class TaggingTask(FairseqTask):
         ]
         if None in parts:
             raise InputError(
-                f"{self.cfg.data}: has no set called '{split}'; name it with --valid-subset, or "
-                "make it with posattn-binarize-tagging"
+                f"{self.cfg.data}: the folder has no split '{split}'; name another one with "
+                "--valid-subset, or make it with posattn binarize-tagging"
             )
         check_parts(str(prefix), *parts)
         by_length = str(self.cfg.batches) == "by_length"
         self.datasets[split] = TaggingDataset(words, chars, tags, by_length=by_length)
 
     def get_batch_iterator(self, dataset, *args, **options):
-        """Return batches of all sentences, where fairseq would drop those that do not fill a
-        multiple of 8."""
+        """Return batches of all sentences; fairseq would drop those that do not fill a multiple
+        of 8."""
         options["required_batch_size_multiple"] = 1
         return super().get_batch_iterator(dataset, *args, **options)
 
     def build_model(self, cfg, from_checkpoint=False):
-        """Return the model with its word vectors, if they are named."""
+        """Build the model and load --word-vectors into it."""
         cfg.encoder_attention = str(AttentionSpecification(cfg.encoder_attention))
         self.check_length(cfg)
         model = super().build_model(cfg, from_checkpoint)
         words = model.tagger.words.weight
         if self.cfg.fixed_word_vectors and not (self.cfg.word_vectors or from_checkpoint):
-            raise InputError("--fixed-word-vectors needs the vectors; add --word-vectors FILE")
+            raise InputError("--fixed-word-vectors needs word vectors; add --word-vectors FILE")
         if self.cfg.word_vectors and not from_checkpoint:
             load_vectors(self.cfg.word_vectors, self.vocabulary.words, words)
         words.requires_grad = not self.cfg.fixed_word_vectors
         return model
 
     def check_length(self, cfg) -> None:
-        """Refuse a model that is too short for the longest sentence of the data."""
+        """Refuse a model with fewer positions than the longest sentence has words."""
         longest = self.vocabulary.settings.max_words
         if longest > cfg.max_source_positions:
             raise InputError(
-                f"{self.cfg.data}: sentences have up to {longest} words, but the model takes only "
-                f"{cfg.max_source_positions}; give --max-source-positions {longest}"
+                f"{self.cfg.data}: sentences have up to {longest} words, but the model accepts "
+                f"only {cfg.max_source_positions}; give --max-source-positions {longest}"
             )
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        """Add a point to the learning curve where it is due, then train on a batch."""
         if self.curve is not None and self.curve.is_due(update_num):
             self.curve.add_point(self, model, criterion, update_num)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)

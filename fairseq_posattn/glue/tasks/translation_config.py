@@ -1,4 +1,4 @@
-"""Define the options of the task structured_translation."""
+"""Options of the task structured_translation."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -15,60 +15,60 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 @dataclass
 class StructuredTranslationConfig(TranslationConfig):
-    """These are the options of the task structured_translation."""
+    """fairseq's options of the task translation, and those that concern trees and new text."""
 
     tree_provider: Optional[str] = option(
         None,
-        "choose where the trees of new text come from: conllu, stanza, none, or a "
+        "choose the source of trees for new text: conllu, stanza, none, or a registered "
         "provider of your own; the default is conllu with --tree-file, else stanza if "
-        "posattn-prepare parsed the data with it, else none",
+        "posattn prepare parsed the data with it, else none",
     )
     tree_file: Optional[str] = option(
-        None, "read trees from this CoNLL-U file: the k-th line of new text gets tree k"
+        None, "read the trees of new text from this CoNLL-U file, the k-th tree for the k-th line"
     )
     tree_control: Optional[str] = option(
         None,
-        "give sentences of new text these control trees instead of their own, such as "
-        "chain, shuffled or own-flip0.25-seed2; the default is the control of the data",
+        "replace the trees of new text by these control trees, such as chain, shuffled or "
+        "own-flip0.25-seed2; the default is the control of the data",
     )
     labels_of: Optional[str] = option(
         None,
-        "number the labels of words as the data in this folder do, on which the model was trained; "
-        "needed where it translates data of other trees",
+        "use the label dictionaries (relations, parts of speech) of this folder of training data; "
+        "required if a model that reads labels translates data with other label dictionaries",
     )
     missing_tree: ChoiceEnum(["error", "flat"]) = option(  # type: ignore[valid-type]  # fairseq calls it
         "error",
-        "stop at a sentence without a tree (error), or translate it with a tree in "
+        "stop at a sentence without a tree (error, the default), or give it a flat tree, in "
         "which each word is a child of the first one (flat)",
     )
     several_roots: ChoiceEnum(list(SEVERAL_ROOTS)) = option(  # type: ignore[valid-type]  # fairseq calls it
         "error",
-        "stop at a tree of new text with several roots (error), or make the other "
-        "roots children of the first (first)",
+        "stop at a tree of new text with several roots (error, the default), or make the other "
+        "roots children of the first one (first)",
     )
     piece_separator: str = option(
         SEPARATOR,
-        "name the mark at the end of each piece that is not the last of its word; "
-        "\u2581 means that the pieces are those of sentencepiece",
+        "set the mark that ends each piece but the last one of a word (default: @@); \u2581 "
+        "selects pieces of sentencepiece; used with --bpe, or if the data have no prepare.json",
     )
     parser_lang: Optional[str] = option(
         None,
-        "parse new text as this language with stanza; the default is the language that "
-        "the data were parsed as, or the source language",
+        "parse new text with stanza's models for this language; the default is the language "
+        "that the data were parsed as, or else the source language",
     )
     parser_dir: Optional[str] = option(
-        None, "read stanza's models from this folder; the default is the one of the data"
+        None, "read stanza's models from this folder; the default is the one used for the data"
     )
     parser_tokenized: bool = option(
-        False, "take the words of new text between spaces; do not let stanza tokenise it"
+        False, "split new text at spaces only, instead of tokenising it with stanza"
     )
     int8: bool = option(
         False,
-        "translate on a CPU with the weights of linear layers in eight bits, which is faster and "
-        "changes scores a little",
+        "quantise the weights of linear layers to 8 bits for translation on a CPU, which is "
+        "faster and changes scores slightly",
     )
     print_tree: bool = option(
         False,
-        "print the tree of each translated sentence, a line for each word: "
-        "TREE-NUMBER, depth, word",
+        "print the tree of each translated sentence, as one line per word with TREE-NUMBER, "
+        "depth and word",
     )

@@ -1,4 +1,4 @@
-"""This package is the engine of the recipes: it prepares data, trains, evaluates and makes tables.
+"""The engine of the recipes: prepares data, trains and evaluates models, and writes tables.
 
-A recipe is a folder with a recipe.toml, and a corpus.py if its corpus is special.
+A recipe is a folder with a recipe.toml and, if its corpus needs code, a corpus.py.
 """

@@ -1,8 +1,9 @@
-"""Say what a recipe.toml may choose: it may come from a stranger, and must do no harm by itself.
+"""Restrict what a recipe.toml may contain, so that a recipe from a stranger is safe to run.
 
-Names become parts of paths, so they are plain. Options write nothing outside the folder of a run,
-and run no code: fairseq evaluates the text of some options as Python, such as that of adam-betas,
-and others of its architectures do so with any option, so a translation recipe has our models.
+Names become parts of paths, so only plain names are allowed. Options must not write outside the
+folder of a run or run code. fairseq evaluates the values of some options as Python, such as
+adam-betas; some of its architectures do so with any option, so translation recipes are limited to
+the architectures of this package.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from fairseq_posattn.io.records import Limit, is_of, limit
 NAME = re.compile(r"(?!.*\.\.)[\w+][\w.+-]*")
 PLAIN = "a plain name: letters, digits and . _ + -"
 OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-NOT_TRAINING = (  # these write elsewhere or send away what is computed, or run code
+NOT_TRAINING = (  # options that write elsewhere, send data away, or run code
     *("user-dir", "post-save-script", "plasma-path", "use-plasma-view"),
     *("save-dir", "checkpoint-suffix", "tensorboard-logdir", "log-file"),
     *("aim-repo", "azureml-logging", "wandb-project", "distributed-init-method"),
 )
-OUR_OWN = ("arch", "task")  # the recipes of translations have them of the engine
-SPECIFICATIONS = (  # our parser reads these, and they look like calls
+OUR_OWN = ("arch", "task")  # the engine sets them in translation recipes
+SPECIFICATIONS = (  # look like calls, but are read by this package's parser, not by `eval`
     *("encoder-attention", "decoder-attention", "cross-attention"),
     *("encoder-positions", "decoder-positions"),
 )
 LONGEST = 10_000  # characters of a value
-HARMLESS = (  # what literals and plain words consist of, as Python reads them
+HARMLESS = (  # nodes of Python's syntax tree that occur in literals and plain words
     *(ast.Expression, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Load),
     *(ast.UnaryOp, ast.USub, ast.UAdd, ast.BinOp, ast.Add, ast.Sub, ast.Div, ast.BitOr),
     *(ast.Name, ast.Attribute),
@@ -44,7 +45,7 @@ NOT_SCORE = ("json", "train-counts")
 
 
 def is_plain(name: object) -> bool:
-    """Return whether a name can be a part of a path without leading elsewhere."""
+    """Return whether a name is safe as a component of a path."""
     return isinstance(name, str) and bool(NAME.fullmatch(name))
 
 
@@ -53,7 +54,7 @@ def are_plain(names: Iterable[object]) -> bool:
 
 
 def plain() -> Mapping[str, Any]:
-    """Return the metadata of a field that is a plain name, or has plain names only."""
+    """Return the metadata of a field that is a plain name or a collection of plain names."""
     return limit(lambda value: are_plain([value] if isinstance(value, str) else value), PLAIN)
 
 
@@ -63,7 +64,7 @@ def plain_or_empty() -> Mapping[str, Any]:
 
 
 def is_value(value: object) -> bool:
-    """Return whether a value of TOML can be passed on; dates cannot."""
+    """Return whether a TOML value can be passed to a program; dates cannot."""
     if isinstance(value, dict):
         return all(map(is_value, value.values()))
     if isinstance(value, list):
@@ -72,37 +73,42 @@ def is_value(value: object) -> bool:
 
 
 Value = Annotated[Any, Limit(is_value, "text, a number, true, false or a list")]
-Options = dict[str, Value]  # names without the dashes, and values
+Options = dict[str, Value]  # names without dashes -> values
 
 
 def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
-    """Refuse options that a recipe may not choose, and values that would be options or code."""
+    """Raise an InputError for options a recipe must not set, and for values that are code.
+
+    where: the key in recipe.toml, for the message.
+    """
     for name, value in options.items():
         if not OPTION.fullmatch(name):
             raise InputError(f"{where} has '{name}', expected the name of an option without dashes")
-        # a program may take the beginning of an option for the whole
+        # argparse accepts abbreviated options
         if any(other.startswith(name.replace("_", "-")) for other in refused):
             raise InputError(
-                f"{where}.{name}: no recipe may choose where programs write and what code they "
-                "run, but only the user who starts it"
+                f"{where}.{name} is not allowed in a recipe, because it controls where programs "
+                "write or what code they run"
             )
         for text in map(str, value if isinstance(value, list) else [value]):
             code = name.replace("_", "-") not in SPECIFICATIONS and is_code(text)
             if re.match(r"\s*-[^\d.]", text) or code:
                 raise InputError(
-                    f"{where}.{name} has '{text[:40]}', which is an option or code; give a value"
+                    f"{where}.{name} is '{text[:40]}', which is an option or code; give a value"
                 )
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text, evaluated as Python, does more than to write down a value or a path,
-    which may look like names and quotients."""
+    """Return whether evaluating a text as Python could do more than build a literal.
+
+    Paths are harmless, because Python parses them as names and quotients.
+    """
     if len(text) > LONGEST:
         return True
     try:
         parts = ast.walk(ast.parse(text.strip(), mode="eval"))
         return not all(isinstance(part, HARMLESS) for part in parts)
     except (SyntaxError, ValueError):
-        return False  # so it cannot be evaluated
+        return False  # it cannot be evaluated
     except (RecursionError, MemoryError):
         return True

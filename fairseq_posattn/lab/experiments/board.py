@@ -1,7 +1,7 @@
-"""Show what a recipe does, how far it is, and how long it will take.
+"""Show the progress of a recipe's runs, and the time left.
 
-A terminal has one line for each run, which is written anew. Elsewhere, as in the log of a cluster,
-a line is added when something new is begun, and once a minute.
+On a terminal, each run has one line, which is updated in place. In a log file, for instance on a
+cluster, a line is added when a run starts a new step, and once a minute.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UP_AND_CLEAR = "\x1b[{}A\x1b[J"
 
 
 class Board:
-    """A board has a line for each run that is at work."""
+    """A progress display with one line per active run; may be used by several threads."""
 
     def __init__(self, out: TextIO | None = None, clock: Callable[[], float] = time.monotonic):
         self.out = out or sys.stderr
@@ -35,7 +35,7 @@ class Board:
         self.turn = threading.Lock()
 
     def show(self, name: str, text: str, new: bool = False) -> None:
-        """Write the line of a run; `new` says that it has begun something else."""
+        """Update the line of a run; `new` marks a new step, which is shown at once in logs too."""
         with self.turn:
             self.lines[name] = text
             if self.is_terminal:
@@ -45,7 +45,7 @@ class Board:
                 self.print(f"{name}: {text}")
 
     def finish(self, name: str, text: str = "") -> None:
-        """Take the line of a run away, and leave its last text above the others, if it has one."""
+        """Remove the line of a run; print `text` permanently above the remaining lines."""
         with self.turn:
             self.lines.pop(name, None)
             if self.is_terminal:
@@ -54,7 +54,7 @@ class Board:
                 self.print(f"{name}: {text}")
 
     def draw(self, above: str = "") -> None:
-        """Write all lines anew, and a last line above them."""
+        """Redraw all lines, and print `above` before them."""
         width = terminal_width()
         lines = [visible(f"{name}: {text}")[: width - 1] for name, text in self.lines.items()]
         begin = UP_AND_CLEAR.format(self.drawn) if self.drawn else ""
@@ -65,7 +65,6 @@ class Board:
         self.drawn = len(lines)
 
     def print(self, line: str) -> None:
-        """Add a line to the output."""
         self.out.write(f"{visible(line)}\n")
         self.out.flush()
 
@@ -77,7 +76,7 @@ def terminal_width() -> int:
 
 
 class LogReader:
-    """A reader takes in what is added to a log."""
+    """Reads the lines appended to a log since the reader was created."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -85,7 +84,7 @@ class LogReader:
         self.rest = ""
 
     def new_lines(self) -> list[str]:
-        """Return the complete lines that were added since the last call."""
+        """Return the complete lines appended since the last call."""
         try:
             with open(self.path, "rb") as file:
                 file.seek(self.place)
@@ -99,13 +98,11 @@ class LogReader:
 
 @dataclass
 class TrainingProgress:
-    """This tells from the log of a training how far it is.
+    """The progress of a training run, read from its log; `str` formats it.
 
-    A training that goes on begins with the updates of before; the time left comes from the pace
-    since then.
+    The time left is estimated from the updates since this start, not from those before a restart.
 
-    updates: how many there will be; 0 if nobody knows, because the training ends when it does not
-        become better any more.
+    updates: total number of updates; 0 if it is unknown because of early stopping.
     """
 
     updates: int
@@ -116,7 +113,7 @@ class TrainingProgress:
     valid: str = ""
 
     def read(self, lines: list[str]) -> None:
-        """Take in lines of the log of fairseq-train."""
+        """Update the progress from lines of fairseq-train's log."""
         for line in lines:
             if resumed := RESUMED.search(line):
                 self.done = int(resumed[1])
@@ -138,7 +135,7 @@ class TrainingProgress:
         return ", ".join(part for part in parts if part)
 
     def time_left(self) -> str:
-        """Return how long the rest will take at the pace so far."""
+        """Return the estimated time left, or an empty text if it is unknown."""
         if self.first is None or self.done <= self.first[1]:
             return ""
         begun, updates = self.first

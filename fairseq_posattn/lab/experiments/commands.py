@@ -1,4 +1,4 @@
-"""Run the commands of a recipe, or show them where nothing is to be done."""
+"""Run the commands of a recipe, or only print them (--dry-run)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from fairseq_posattn.io.command_line import one_line
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.work.descendants import ended_with_this_process
 
-LOOK_AGAIN = 0.5  # seconds between two looks at the log of a command
+LOOK_AGAIN = 0.5  # seconds between two reads of a command's log
 INTERPRETER = "POSATTN_PYTHON"  # recipes/common.sh sets it
-TAIL = 1 << 14  # bytes at the end of a log in which a message is looked for
+TAIL = 1 << 14  # bytes at the end of a log that are searched for a message
 Command = Sequence[str | Path]
 
 
 class CommandFailed(InputError):
-    """This error says that a command has failed; its message holds that of the command whole.
+    """A command failed; the error's message contains the complete message of the command.
 
-    code: the exit code that the recipe ends with, too: 128 + N after signal N.
+    code: exit code for the recipe; 128 + N if signal N ended the command.
     """
 
     def __init__(self, message: str, code: int):
@@ -37,35 +37,35 @@ class CommandFailed(InputError):
 
 
 class Shell:
-    """A shell runs commands whose output goes to the screen or to logs."""
+    """Runs commands, with their output on the screen or in logs; with dry_run, only prints them."""
 
     def __init__(self, dry_run: bool = False):
         self.dry_run = dry_run
         self.running: set[subprocess.Popen] = set()
         self.stopped = threading.Event()
-        self.starting = False  # the main thread starts a command that is not in `running` yet
-        self.late: int | None = None  # the signal that came meanwhile
+        self.starting = False  # the main thread is starting a command that `running` lacks yet
+        self.late: int | None = None  # a signal received meanwhile
 
     def does(self, what: str) -> bool:
-        """Return whether something is to be done that is no command, or say what it would be."""
+        """Return whether to carry out an action; with dry_run, print its description instead."""
         if self.dry_run:
             print(f"# {what}")
         return not self.dry_run
 
     def act(self, action: Callable[..., Any], *words: Any, instead: Any = None) -> Any:
-        """Return what an action gives; where nothing is to be done, return something instead."""
+        """Call an action and return its result; with dry_run, return `instead`."""
         return instead if self.dry_run else action(*words)
 
     def is_there(self, path: Path) -> bool:
-        """Return whether a path is there, or would be if the steps before had been done."""
+        """Return whether a path exists; with dry_run, assume that it does."""
         return self.dry_run or path.exists()
 
     def alone(self, path: Path) -> contextlib.AbstractContextManager:
-        """Return what keeps others, who wait, from the work at a path."""
+        """Return a context manager that locks a path, waiting until other processes release it."""
         return contextlib.nullcontext() if self.dry_run else locked(path, True, self.pause)
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds, unless a signal has ended the work."""
+        """Wait for some seconds; raise CommandFailed if a signal has stopped the work."""
         if self.stopped.wait(seconds):
             raise CommandFailed("the work was stopped by a signal", 1)
 
@@ -77,9 +77,9 @@ class Shell:
         look: Callable[[], object] = lambda: None,
         append: bool = True,
     ) -> None:
-        """Run a command to its end; its output goes to a log, if one is named.
+        """Run a command, with its output in a log if one is given; raise CommandFailed if it fails.
 
-        look: is called twice a second while the command runs.
+        look: callback, called twice per second while the command runs.
         """
         self.run_at_once([command], [log], [environment], look, append)
 
@@ -91,7 +91,7 @@ class Shell:
         look: Callable[[], object] = lambda: None,
         append: bool = False,
     ) -> None:
-        """Run several commands side by side; if one fails, the others are stopped."""
+        """Run several commands in parallel; if one fails, stop the others."""
         jobs = list(zip(commands, logs, environments, strict=True))
         if self.dry_run:
             for command, _, environment in jobs:
@@ -109,7 +109,7 @@ class Shell:
                         raise failure(command, log, process.returncode, begin)
 
     def write(self, command: Command, out: Path, message: str) -> None:
-        """Write what a command prints to a file, which appears when it is complete."""
+        """Write the output of a command to a file, atomically; if it fails, raise `message`."""
         if self.dry_run:
             print(f"{shown(command)} > {shlex.quote(str(out))}")
             return
@@ -125,9 +125,9 @@ class Shell:
         environment: Mapping[str, str] | None,
         append: bool,
     ) -> Iterator[subprocess.Popen]:
-        """Start a command, which ends with the block at the latest."""
+        """Start a command, and terminate it when the block ends."""
         if self.stopped.is_set():
-            raise CommandFailed(f"{program(command)} was not begun any more", 1)
+            raise CommandFailed(f"{program(command)} was not started, because of a signal", 1)
         with contextlib.ExitStack() as stack:
             out = None
             if log is not None:
@@ -147,7 +147,7 @@ class Shell:
             try:
                 if self.late is not None:
                     self.stop(self.late)
-                if self.stopped.is_set():  # another thread has seen a signal meanwhile
+                if self.stopped.is_set():  # another thread received a signal meanwhile
                     process.terminate()
                 yield process
             finally:
@@ -157,9 +157,9 @@ class Shell:
                 self.running.discard(process)
 
     def stop(self, number: int, _frame: object = None) -> None:
-        """Pass a signal on to all commands, and end."""
+        """Pass a signal on to all commands, and raise Stopped."""
         self.stopped.set()
-        if self.starting:  # a command that has begun and is not known yet would stay behind
+        if self.starting:  # otherwise the command that is being started would be left running
             self.late = number
             return
         for process in list(self.running):
@@ -169,7 +169,7 @@ class Shell:
 
     @contextlib.contextmanager
     def passing_signals_on(self) -> Iterator[None]:
-        """Let the commands end together with this process, even where SIGKILL ends it."""
+        """Terminate the commands together with this process, even if SIGKILL kills it."""
         passed = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
         heard = [n for n in passed if signal.getsignal(n) != signal.SIG_IGN]  # nohup ignores one
         before = {number: signal.signal(number, self.stop) for number in heard}
@@ -185,7 +185,7 @@ class Shell:
 
 
 class Stopped(BaseException):
-    """A signal has ended the work."""
+    """A signal stopped the work; no `except Exception` may catch this."""
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -193,15 +193,15 @@ class Stopped(BaseException):
 
 
 def shown(command: Command, environment: Mapping[str, str] | None = None) -> str:
-    """Return a command as a shell takes it."""
+    """Return a command, quoted for a shell."""
     words = [f"{name}={shlex.quote(value)}" for name, value in (environment or {}).items()]
     return " ".join([*words, shlex.join(str(part) for part in command)])
 
 
 def failure(command: Command, log: Path | None, code: int, begin: int = 0) -> CommandFailed:
-    """Return the error that a command has failed, with what it wrote to its log last.
+    """Return the error for a failed command, with the last message in its log.
 
-    begin: where its lines begin in the log.
+    begin: offset in the log where the output of this command starts.
     """
     name = program(command)
     if code < 0:
@@ -213,7 +213,7 @@ def failure(command: Command, log: Path | None, code: int, begin: int = 0) -> Co
 
 
 def program(command: Command) -> str:
-    """Return the name of the program in a command."""
+    """Return the name of a command's program for messages, such as fairseq-train."""
     words = [str(word) for word in command]
     if "-m" in words:
         return words[words.index("-m") + 1].replace("fairseq_cli.", "fairseq-")
@@ -221,22 +221,22 @@ def program(command: Command) -> str:
 
 
 def last_message(log: Path, begin: int = 0) -> str:
-    """Return the last line of a log that says what went wrong, after the place `begin`."""
+    """Return the last error message in a log, or its last line, after the offset `begin`."""
     with open(log, "rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(begin, file.tell() - TAIL))
         lines = file.read().decode("utf-8", "replace").splitlines()
-    filled = [line.strip() for line in lines if line.strip()] or ["it has said nothing"]
+    filled = [line.strip() for line in lines if line.strip()] or ["it printed nothing"]
     errors = [line for line in filled if line.startswith("error: ")]
     return errors[-1].removeprefix("error: ") if errors else one_line(filled[-1])
 
 
 def python(module: str, *arguments: str | Path) -> list[str | Path]:
-    """Return the command that runs a module with the Python of the door, or else with this one."""
+    """Return the command that runs a module with the Python of recipes/*.sh, or with this one."""
     return [os.environ.get(INTERPRETER, sys.executable), "-m", module, *arguments]
 
 
 def called(step: str, recipe: str | Path) -> str:
-    """Return the command of a step as this user starts it: a script of the checkout, or ours."""
-    door = f"recipes/{step}.sh" if INTERPRETER in os.environ else f"posattn-recipe {step}"
+    """Return the command for a step: recipes/STEP.sh if the user runs those, or posattn recipe."""
+    door = f"recipes/{step}.sh" if INTERPRETER in os.environ else f"posattn recipe {step}"
     return f"{door} {shlex.quote(str(recipe))}"

@@ -1,9 +1,9 @@
-"""Collect the corpus of a recipe: unpack, copy, join and count its texts.
+"""Collect the corpus of a recipe: unpack, copy, concatenate and count its texts.
 
-The corpus.py of a recipe may define two functions for what is special about its corpus:
+If a corpus needs code, the recipe's corpus.py defines one or both of these functions:
 
-    def collect(collector: Collector) -> None       # makes all texts in collector.raw
-    def references(raw: Path, test: str) -> dict    # options of posattn-score for the references
+    def collect(collector: Collector) -> None       # writes all texts to collector.raw
+    def references(raw: Path, test: str) -> dict    # options of posattn score for the references
 """
 
 from __future__ import annotations
@@ -34,11 +34,16 @@ SPECIAL = "corpus.py"
 
 
 class Collector:
-    """A collector makes the texts of a recipe from the files of a folder.
+    """Writes the texts of a recipe from the files of a corpus.
 
-    folder: has the corpus as its makers give it out.
-    raw: gets the texts, NAME.LANGUAGE, one sentence a line.
-    any_size: admits texts of any number of sentences.
+        def collect(collector):  # in the corpus.py of a recipe
+            collector.unpack("corpus.zip", into="unpacked")
+            parts = [collector.raw / f"unpacked/part{k}.en" for k in (1, 2)]
+            collector.join("train.en", parts)
+
+    folder: the corpus as distributed by its authors.
+    raw: output folder for the texts NAME.LANGUAGE, one sentence per line.
+    any_size: accept texts with any number of sentences.
     """
 
     def __init__(self, recipe: Recipe, shell: Shell, folder: Path, raw: Path, any_size: bool):
@@ -48,7 +53,7 @@ class Collector:
         self.languages = (self.content.source, self.content.target)
 
     def collect(self) -> None:
-        """Make all texts, as corpus.py says, or else by copying them."""
+        """Write all texts: by the `collect` of corpus.py if it is defined, otherwise by copying."""
         special = special_of(self.recipe)
         if special is not None and hasattr(special, "collect"):
             special.collect(self)
@@ -60,9 +65,9 @@ class Collector:
                     self.join(f"{test}.{name}", [f"{test}.{name}"])
 
     def take_pair(self, name: str) -> None:
-        """Make both sides of a text from the folder or, if they are not there, by sacrebleu.
+        """Write both sides of a text, from the folder or, if they are missing, from sacrebleu.
 
-        Trees that lie beside the text, for --parser conllu, are copied, too.
+        If the folder contains trees of the text (NAME.conllu, for --parser conllu), copy them too.
         """
         from_sacrebleu = self.content.corpus.sacrebleu.get(name)
         if from_sacrebleu and not self.has(f"{name}.{self.content.source}"):
@@ -77,7 +82,7 @@ class Collector:
             self.join(f"{name}.conllu", [f"{name}.conllu"])
 
     def take_treebanks(self, name: str, pattern: str) -> None:
-        """Make both sides of a text, and the trees of its source, from a treebank of each."""
+        """Write both sides of a text and the source trees, from a treebank of each language."""
         files = [pattern.replace("{}", suffix) for suffix in self.languages]
         if self.shell.does(f"write {self.raw / name} from {' and '.join(files)}"):
             paths = [str(self.find(file)) for file in files]
@@ -87,7 +92,6 @@ class Collector:
             self.expect(f"{name}.{suffix}")
 
     def fetch_pair(self, name: str, test_set: str) -> None:
-        """Let sacrebleu download both sides of a test set."""
         pair = "-".join(language(name).code for name in self.languages)
         for suffix, side in zip(self.languages, ("src", "ref"), strict=True):
             out = self.raw / f"{name}.{suffix}"
@@ -95,29 +99,28 @@ class Collector:
                 self.shell.write(
                     python("sacrebleu", "-t", test_set, "-l", pair, "--echo", side),
                     out,
-                    f"sacrebleu could not download {test_set}: without a network, put "
-                    f"{name}.{' and '.join(self.languages)} into the folder of --from",
+                    f"sacrebleu could not download {test_set}; without a network, put "
+                    f"{name}.{' and '.join(self.languages)} into the folder given by --from",
                 )
             self.expect(f"{name}.{suffix}")
 
     def has(self, name: str) -> bool:
-        """Return whether the folder has a file, plain or compressed."""
         return any((self.folder / f"{name}{end}").exists() for end in PACKED)
 
     def find(self, name: str) -> Path:
-        """Return the path of a file of the folder, plain or compressed."""
+        """Return the path of a file in the folder, plain or compressed."""
         for end in PACKED:
             if (path := self.folder / f"{name}{end}").exists():
                 return path
         raise InputError(
             f"{self.folder}/{name}: there is no such file, nor {name}.gz, .xz or .zst; name "
-            "another folder"
+            "another folder with --from"
         )
 
     def join(self, out: str, parts: Sequence[str | Path]) -> None:
-        """Write the lines of all parts as UTF-8 with plain line ends.
+        r"""Concatenate the lines of all parts to a text, as UTF-8 with \n as line end.
 
-        A part is a name in the folder, plain or compressed, or the path of a file.
+        A part is the name of a file in the folder, plain or compressed, or a path.
         """
         path = self.raw / out
         if self.shell.does(f"write {path} from {', '.join(map(str, parts))}"):
@@ -127,25 +130,29 @@ class Collector:
         self.expect(out)
 
     def unpack(self, archive: str, names: Sequence[str] = (), into: str = "") -> None:
-        """Unpack an archive of the folder, or only some of its files, below `raw`."""
+        """Unpack an archive in the folder, or only some of its files, into `raw`/`into`."""
         folder = self.raw / into
         if self.shell.does(f"unpack {self.folder / archive} into {folder}"):
             unpack(str(self.folder / archive), folder, names)
 
     def expect(self, name: str, sentences: Sequence[float] = ()) -> None:
-        """Refuse a text that has not so many sentences, which the recipe says by default."""
+        """Raise an InputError if a text does not have the expected number of sentences.
+
+        sentences: the number and, optionally, the deviation allowed in percent; by default those
+            of corpus.sentences in recipe.toml.
+        """
         wanted = sentences or self.content.corpus.sentences.get(name.rpartition(".")[0], ())
         if wanted:
             self.expect_file(self.raw / name, *wanted)
 
     def expect_file(self, path: Path, lines: float, percent: float = 0) -> None:
-        """Refuse a file that has not so many lines, give or take some percent."""
+        """Raise an InputError if the number of lines deviates by more than `percent`."""
         if not self.any_size:
             self.shell.act(check_sentences, path, lines, percent)
 
 
 def write_lines(out: Path, parts: Sequence[Path]) -> None:
-    """Write the lines of all parts to a file, as UTF-8 with plain line ends."""
+    r"""Write the lines of all parts to a file, as UTF-8 with \n as line end."""
     with written_whole(out) as file:
         for part in parts:
             for line in read_lines(part):
@@ -153,18 +160,18 @@ def write_lines(out: Path, parts: Sequence[Path]) -> None:
 
 
 def check_sentences(path: Path, expected: float, percent: float = 0) -> None:
-    """Refuse a file that has not so many lines, give or take some percent."""
+    """Raise an InputError if the number of lines deviates by more than `percent`."""
     found = count_lines(path)
     if abs(found - expected) > expected * percent / 100:
         about = f"about {expected:,} (± {percent:g} %)" if percent else f"{expected:,}"
         raise InputError(
-            f"{path}: there are {found:,} sentences, expected {about}; get the right release, or "
-            "go on with this one: --any-size"
+            f"{path}: found {found:,} sentences, expected {about}; get the right release, or "
+            "accept this one with --any-size"
         )
 
 
 def references(recipe: Recipe, raw: Path, test: str) -> dict:
-    """Return the options of posattn-score that name the references of a test set."""
+    """Return the options of posattn score that name the references of a test set."""
     special = special_of(recipe)
     if special is not None and hasattr(special, "references"):
         return special.references(raw, test)
@@ -172,12 +179,12 @@ def references(recipe: Recipe, raw: Path, test: str) -> dict:
 
 
 def special_of(recipe: Recipe) -> ModuleType | None:
-    """Load what a recipe's corpus.py says of its corpus, or return None if there is none."""
+    """Import a recipe's corpus.py; return None if it has none."""
     return module_beside(recipe.folder / SPECIAL, f"corpus_of_{recipe.name}")
 
 
 CHUNK = 1 << 20
-# Python raises NotImplementedError for an unknown compression, RuntimeError for a password.
+# Python raises NotImplementedError for an unknown compression, RuntimeError for an encrypted file.
 TORN = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError),
     *(NotImplementedError, RuntimeError, ValueError),
@@ -185,8 +192,10 @@ TORN = (
 
 
 def unpack(archive: str, folder: Path, names: Sequence[str]) -> None:
-    """Write all files of an archive, or those of these names, below a folder; each appears when it
-    is complete."""
+    """Extract an archive, or only the named files, into a folder; each file is written atomically.
+
+    Raises InputError if the archive is damaged or lacks a named file.
+    """
     missing = set(names)
     with torn_archive_named(archive):
         for name, file in members(archive, names):
@@ -196,32 +205,34 @@ def unpack(archive: str, folder: Path, names: Sequence[str]) -> None:
                 shutil.copyfileobj(file, copy, CHUNK)
     if missing:
         raise InputError(
-            f"{archive}: the archive has no {min(missing)}; it may be incomplete: get it again"
+            f"{archive}: the archive does not contain {min(missing)}; if it is incomplete, "
+            "download it again"
         )
 
 
 @contextmanager
 def torn_archive_named(archive: str) -> Iterator[None]:
-    """Name the archive in an error of unpacking."""
+    """Turn errors of unpacking into InputErrors that name the archive."""
     try:
         yield
     except InputError:
         raise
     except (*TORN, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise  # the disk has failed; a seek before the file's beginning is the archive's fault
+            raise  # a disk error; EINVAL is a seek to a negative position in a damaged archive
         if isinstance(error, NotImplementedError):
             raise InputError(
-                f"{archive}: Python cannot unpack it ({str(error)[:80]}); pack it as plain ZIP or "
-                "tar.gz"
+                f"{archive}: Python does not support this compression ({str(error)[:80]}); convert "
+                "it to plain ZIP or tar.gz"
             ) from error
         raise InputError(
-            f"{archive}: the archive is incomplete or damaged ({str(error)[:80]}); get it again"
+            f"{archive}: the archive is incomplete or damaged ({str(error)[:80]}); download it "
+            "again"
         ) from error
 
 
 def members(archive: str, names: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield names and contents of the plain files in their order, without links and folders."""
+    """Yield name and content of the regular files in an archive, without links and folders."""
     if zipfile.is_zipfile(archive) or archive.endswith(".zip"):
         with zipfile.ZipFile(archive) as opened:
             for info in opened.infolist():
@@ -237,19 +248,19 @@ def members(archive: str, names: Sequence[str]) -> Iterator[tuple[str, IO[bytes]
 
 
 def check_end(archive: tarfile.TarFile) -> None:
-    """Refuse an archive that was cut off between two files, which tarfile takes for a complete
-    one."""
+    """Raise a ReadError for an archive truncated between two files, which tarfile accepts."""
     if archive.fileobj.tell() == archive.offset:
         raise tarfile.ReadError("its end is missing")
-    while archive.fileobj.read(CHUNK):  # the checksum stands at the very end
+    while archive.fileobj.read(CHUNK):  # the checksum follows the last file
         pass
 
 
 def inside(archive: str, name: str) -> PurePosixPath:
-    """Return the path of a file below the folder that it is written to."""
+    """Return the relative path of a file to extract; refuse paths that lead out of the folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\0" in name or not path.parts:
         raise InputError(
-            f"{archive}: {name[:60]!a} would be written outside its folder; get another archive"
+            f"{archive}: {name[:60]!a} would be extracted outside the target folder; get another "
+            "archive"
         )
     return path

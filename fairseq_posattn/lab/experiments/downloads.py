@@ -1,7 +1,7 @@
-"""Download files so that they are complete and as expected, or not there under their names.
+"""Download files; a file gets its name only when it is complete and its checksum is right.
 
-An interrupted download goes on where it was, if the server allows it. However a server answers, no
-more is written than the recipe states.
+Interrupted downloads are resumed if the server supports it. Never more bytes are written than the
+recipe states, whatever the server sends.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from fairseq_posattn.lab.experiments.allowed import plain
 CHUNK = 1 << 20
 LENGTH = re.compile(r"[1-9][0-9]{0,14}")
 PATIENCE = 60  # seconds to wait for an answer
-ELSEWHERE = "get {} from elsewhere, and name its folder with --from DIR"
-REFUSED = (400, 412, 416)  # answers of servers that will not send a part of a file
+ELSEWHERE = "get {} from elsewhere, and name its folder with --from FOLDER"
+REFUSED = (400, 412, 416)  # status codes of servers that refuse a range request
 NETWORK_ERRORS = (OSError, EOFError, HTTPException, ValueError)
-MOST_OF_UNKNOWN = 1 << 30  # the most bytes of a file whose size is not stated
+MOST_OF_UNKNOWN = 1 << 30  # maximum number of bytes if the recipe states no size
 SCHEMES = ("http", "https", "ftp")
 SHA256 = re.compile(r"(text:)?[0-9a-f]{64}")
 ADDRESS = re.compile(r"[!-~]+")
@@ -41,7 +41,7 @@ MOST = 10**15
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is an address that can be downloaded."""
+    """Return whether a text is a URL with a supported scheme."""
     try:
         parts = urlsplit(text)
         return bool(ADDRESS.fullmatch(text) and parts.scheme in SCHEMES and parts.hostname)
@@ -51,10 +51,10 @@ def is_address(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """This describes a file to download.
+    """A file to download.
 
-    bytes: its size; 0 if that is not known.
-    sha256: its checksum; text:... is that of the unpacked text.
+    bytes: size of the file; 0 if unknown.
+    sha256: checksum of the file; `text:...` is the checksum of the decompressed content.
     """
 
     name: str = field(metadata=plain())
@@ -70,12 +70,14 @@ class Source:
 
     @property
     def most(self) -> int:
-        """Return how many bytes are written at most."""
         return self.bytes or MOST_OF_UNKNOWN
 
 
 def fetch(folder: Path, sources: Sequence[Source]) -> None:
-    """Download what is not there; an interrupted download goes on where it was."""
+    """Download the files that are missing in a folder; resume interrupted downloads.
+
+    Raises InputError if a file cannot be downloaded or differs from its description.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for source in sources:
         if not (folder / source.name).exists():
@@ -84,7 +86,7 @@ def fetch(folder: Path, sources: Sequence[Source]) -> None:
 
 
 def fetch_one(folder: Path, source: Source) -> None:
-    """Download one file, check it, and give it its name."""
+    """Download one file, check its checksum, and rename it."""
     partial = folder / f"{source.name}.part"
     kept = size_of(partial)
     if not kept or kept != source.bytes:
@@ -97,18 +99,20 @@ def fetch_one(folder: Path, source: Source) -> None:
     partial.unlink()
     if not kept:
         raise InputError(
-            f"{source.address}: the file was damaged on the way, or has changed: its checksum is "
-            f"{found[:16]}, expected {expected[:16]}; start again, or "
+            f"{source.address}: the checksum of the file is {found[:16]}, expected "
+            f"{expected[:16]} (it has changed, or was damaged); try again, or "
             f"{ELSEWHERE.format(source.name)}"
         )
-    say(f"{source.address}: what was there does not fit, so all is fetched")
+    say(f"{source.address}: the partial download has a wrong checksum, so it starts again")
     fetch_one(folder, source)
 
 
 def download(source: Source, partial: Path, kept: int) -> int:
-    """Download all but the first `kept` bytes, and return how many were kept, which is 0 if the
-    server sent all."""
-    say(f"fetching {source.address} ({source.bytes:,} bytes, {kept:,} there)")
+    """Download all but the first `kept` bytes.
+
+    Returns how many bytes were kept: 0 if the server sent the whole file.
+    """
+    say(f"downloading {source.address} ({source.bytes:,} bytes, {kept:,} already here)")
     answer, kept = opened(source, kept)
     with answer:
         refuse_other_size(answer, source, kept)
@@ -124,13 +128,13 @@ def download(source: Source, partial: Path, kept: int) -> int:
             os.fsync(file.fileno())
     if size < source.bytes:
         raise InputError(
-            f"{source.address}: the download was interrupted; the same command goes on from there"
+            f"{source.address}: the download was interrupted; run the same command to resume"
         )
     return kept
 
 
 def opened(source: Source, kept: int) -> tuple:
-    """Return the answer of the server, and how many bytes it leaves out: `kept`, or 0."""
+    """Return the server's response, and how many bytes it skips: `kept`, or 0."""
     if kept and (answer := asked(source, kept)):
         if goes_on(answer, kept, source.bytes):
             return answer, kept
@@ -141,7 +145,7 @@ def opened(source: Source, kept: int) -> tuple:
 
 
 def asked(source: Source, begin: int):
-    """Return the open answer, or None if the server refuses to begin in the middle."""
+    """Return the open response, or None if the server refuses a range request."""
     headers = {"Range": f"bytes={begin}-"} if begin else {}
     try:
         request = urllib.request.Request(source.address, headers=headers)
@@ -156,7 +160,7 @@ def asked(source: Source, begin: int):
 
 
 def goes_on(answer, kept: int, size: int) -> bool:
-    """Return whether the answer goes on after the bytes that are there, in a file of this size."""
+    """Return whether a response continues after `kept` bytes, in a file of this size."""
     found = re.fullmatch(
         r"bytes ([0-9]+)-[0-9]+/([0-9]+|\*)", answer.headers["Content-Range"] or ""
     )
@@ -166,10 +170,10 @@ def goes_on(answer, kept: int, size: int) -> bool:
 
 
 def refuse_other_size(answer, source: Source, kept: int) -> None:
-    """Raise an error before anything is written if the server announces another file."""
+    """Raise an InputError if the server announces another size, before anything is written."""
     if not kept and answer.status == 206:
         raise InputError(
-            f"{source.address}: the server sends only a part of the file; "
+            f"{source.address}: the server sends only part of the file; "
             f"{ELSEWHERE.format(source.name)}"
         )
     length = answer.headers["Content-Length"] or ""
@@ -184,7 +188,6 @@ def refuse_other_size(answer, source: Source, kept: int) -> None:
 
 
 def sends_too_much(source: Source) -> InputError:
-    """Return the error that a server sends more than the table allows."""
     stated = "the recipe states" if source.bytes else "a file of unknown size may have"
     return InputError(
         f"{source.address}: the server sends more than the {source.most:,} bytes that {stated}; "
@@ -193,8 +196,7 @@ def sends_too_much(source: Source) -> InputError:
 
 
 def unreachable(source: Source, error: Exception) -> InputError:
-    """Return the error that an address cannot be read."""
-    is_answer = isinstance(error, urllib.error.HTTPError)  # its text has the number of the error
+    is_answer = isinstance(error, urllib.error.HTTPError)  # its text contains the status code
     reason = error if is_answer else getattr(error, "reason", error)
     what = " ".join(str(reason).split()) or repr(error)
     return InputError(
@@ -204,7 +206,7 @@ def unreachable(source: Source, error: Exception) -> InputError:
 
 
 def chunks(answer, source: Source) -> Iterator[bytes]:
-    """Yield what arrives when it arrives, so that an interruption loses nothing."""
+    """Yield data as soon as they arrive, so that an interruption loses nothing."""
     while True:
         try:
             chunk = answer.read1(CHUNK)
@@ -216,19 +218,18 @@ def chunks(answer, source: Source) -> Iterator[bytes]:
 
 
 def open_partial(path: Path, anew: bool) -> BinaryIO:
-    """Open the growing file for writing, and refuse a link in its place."""
+    """Open the partial file for writing; fail if it is a symbolic link."""
     kind = os.O_TRUNC if anew else os.O_APPEND
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | kind
     return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
 def size_of(path: Path) -> int:
-    """Return the size of a file, or 0 if there is none."""
     return path.stat().st_size if path.exists() else 0
 
 
 def checksum(path: Path, source: Source) -> str:
-    """Return the sha256 of the file, or of the text that is compressed in it."""
+    """Return the SHA-256 of a file, or of its decompressed content (see Source.sha256)."""
     packed = source.sha256.startswith("text:")
     digest = hashlib.sha256()
     try:

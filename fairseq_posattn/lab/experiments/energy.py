@@ -1,9 +1,9 @@
-"""Meter the energy of a training where the machine tells it, for the page of what a reviewer asks.
+"""Measure the energy used by a training run, for the page about reproducibility.
 
 Linux counts the energy of each processor (RAPL; on many machines only root may read it), and
-nvidia-smi tells the power of a GPU. Either is that of the whole, with all that runs beside the
-training. runs/RUN/energy.json has the sums of all starts; beside the log train.HOST.log of another
-machine it is energy.HOST.json. Where the machine tells nothing there is no such file.
+nvidia-smi reports the power of a GPU. Both include other programs that run on the same device.
+runs/RUN/energy.json contains the sums over all starts; for the log train.HOST.log of a further
+machine, the file is energy.HOST.json. It is missing if the machine reports no energy.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fairseq_posattn.lab.experiments.runs import AGAIN
 ZONES = Path("/sys/class/powercap")
 POWER = ("nvidia-smi", "--query-gpu=power.draw", "--format=csv,noheader,nounits", "--id")
 EVERY = 10.0  # seconds between two readings
-LONGEST = 120.0  # a machine that slept longer may have begun its counters anew
+LONGEST = 120.0  # seconds; after a longer suspension, the counters may have been reset
 
 
 @dataclass(frozen=True)
 class Energy(Open):
-    """processors, gpus: joules, None where the machine does not tell; seconds: metered so long."""
+    """Joules of all processors and of all GPUs (None if unknown), measured over `seconds`."""
 
     processors: float | None = field(metadata=at_least(0))
     gpus: float | None = field(metadata=at_least(0))
@@ -43,14 +43,14 @@ class Energy(Open):
 
 @dataclass(frozen=True)
 class Reading:
-    """counters: microjoules of each processor, with the number at which they begin anew."""
+    """One reading of the counters; each is in microjoules, with its maximum before it wraps."""
 
     at: float
     counters: dict[str, tuple[int, int]] | None
     watts: float | None
 
     def until(self, later: Reading) -> Energy:
-        """Return the energy between two readings."""
+        """Return the energy used between this reading and a later one."""
         seconds, processors, gpus = later.at - self.at, None, None
         if self.counters and later.counters and self.counters.keys() == later.counters.keys():
             spent = [
@@ -64,7 +64,7 @@ class Reading:
 
 
 class Meter:
-    """Adds up the energy from its making on, as often as it is looked at."""
+    """Adds up the energy used since its creation; call `look` regularly to update energy.json."""
 
     def __init__(self, folder: Path, machine: Machine, share: Share):
         self.path = folder / machine.file_name("energy")
@@ -76,7 +76,10 @@ class Meter:
         return Reading(time.monotonic(), counters(), power(self.gpus) if self.gpus else None)
 
     def look(self, is_last: bool = False) -> None:
-        """Read the machine again, if it is time, and write the sums."""
+        """Read the counters if EVERY seconds have passed (or if `is_last`), and write the sums.
+
+        An interval of more than LONGEST seconds is not counted.
+        """
         if self.last.counters is None and self.last.watts is None:
             return
         if not is_last and time.monotonic() - self.last.at < EVERY:
@@ -89,7 +92,7 @@ class Meter:
 
 
 def energy_in(folder: Path) -> Energy | None:
-    """Return the energy of a run on all machines, or None where one of them tells nothing."""
+    """Return the energy of a run on all machines, or None if it is unknown for one of them."""
     found = [read_record(Energy, path, AGAIN) for path in sorted(folder.glob("energy*.json"))]
     if not found or len(found) < len(list(folder.glob("train*.log"))):
         return None
@@ -101,10 +104,10 @@ def both(one: float | None, other: float | None) -> float | None:
 
 
 def counters() -> dict[str, tuple[int, int]] | None:
-    """Return the counter of each processor and its highest number; None if one cannot be read."""
+    """Return the counter of each processor and its maximum, or None if one is unreadable."""
     found = {}
     try:
-        for zone in ZONES.glob("intel-rapl:*"):  # AMD's have this name, too
+        for zone in ZONES.glob("intel-rapl:*"):  # also the name on AMD processors
             if (zone / "name").read_text().startswith("package"):
                 files = (zone / "energy_uj", zone / "max_energy_range_uj")
                 count, most = (int(file.read_text()) for file in files)
@@ -115,7 +118,7 @@ def counters() -> dict[str, tuple[int, int]] | None:
 
 
 def power(gpus: Sequence[str]) -> float | None:
-    """Return the watts of some GPUs together, or None."""
+    """Return the total power of some GPUs in watts, or None if it is unknown."""
     try:
         done = subprocess.run(
             [*POWER, ",".join(gpus)], capture_output=True, text=True, timeout=EVERY, check=True
@@ -127,6 +130,6 @@ def power(gpus: Sequence[str]) -> float | None:
 
 
 def unique_names(machine: Machine, share: Share) -> list[str]:
-    """Return the names of GPUs by which nvidia-smi knows them, too; none if torch does not tell."""
+    """Return the UUIDs of the GPUs for nvidia-smi, or an empty list if torch reports none."""
     found = [getattr(gpu, "uuid", None) for gpu in gpu_properties(machine, share)]
     return [] if None in found else [f"GPU-{name}" for name in found]

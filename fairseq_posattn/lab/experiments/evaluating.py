@@ -19,7 +19,6 @@ from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 
 
 def evaluate(place: Workplace, run: Run, plan: Plan, machine: Machine, share: Share) -> None:
-    """Average checkpoints, and translate the test sets."""
     place.shell.act(check_dictionaries, place, run)
     place.shell.act(check_texts, place, run.record.test_trees)
     with place.shell.alone(run.folder / "evaluation"):
@@ -28,9 +27,9 @@ def evaluate(place: Workplace, run: Run, plan: Plan, machine: Machine, share: Sh
 
 
 def check_dictionaries(place: Workplace, run: Run) -> None:
-    """Refuse to translate data with a model that was trained with other dictionaries.
+    """Raise an InputError if the data's dictionaries have changed since a run was trained.
 
-    Where it is tested with other trees, these number their labels by dictionaries of their own.
+    Dictionaries of labels may differ if the run is tested with other trees.
     """
     content, record = place.content, run.record
     names = [f"dict.{language}.txt" for language in (content.source, content.target)]
@@ -38,13 +37,13 @@ def check_dictionaries(place: Workplace, run: Run) -> None:
     for name, state in fingerprints(place.shards(record.test_trees), names).items():
         if run.record.files.get(name) != state:
             raise InputError(
-                f"{run.folder}: the file {name} of the data has changed since this training; "
-                "train again, or prepare the data as they were"
+                f"{run.folder}: {name} in the data folder has changed since this run was trained; "
+                "train again, or restore the data"
             )
 
 
 class Evaluating:
-    """The evaluation of one run, in steps of which each is done once."""
+    """The evaluation of one run, in steps that are skipped if they are complete."""
 
     def __init__(self, place: Workplace, run: Run, plan: Plan, machine: Machine, share: Share):
         self.place, self.run, self.plan = place, run, plan
@@ -53,7 +52,7 @@ class Evaluating:
         self.averaged = run.folder / "averaged.pt"
 
     def run_all(self) -> None:
-        """Do the steps that are not done yet."""
+        """Average, translate and, for the report, describe examples and attention heads."""
         self.average()
         data = self.place.first_shard(self.run.record.test_trees)
         for test, subset in self.place.subsets(self.plan).items():
@@ -68,13 +67,12 @@ class Evaluating:
         self.place.once(self.run.name, self.run.folder, *step)
 
     def command(self, name: str, *words: str | Path) -> None:
-        """Run a command whose output goes to the log of the evaluation."""
+        """Run a module with its output in evaluate.log."""
         log = self.run.folder / "evaluate.log"
         self.shell.run(python(name, *words), log, self.share.environment())
 
     def average(self) -> None:
-        """Average the last checkpoints of the run."""
-        size = self.place.recipe.size(self.run.record.size)  # it may not be there any more
+        size = self.place.recipe.size(self.run.record.size)  # refuses a size removed meanwhile
         last = self.plan.last or self.content.sizes[size].averaged
         self.do(
             "average",
@@ -88,13 +86,12 @@ class Evaluating:
         )
 
     def file(self, test: str, end: str) -> Path:
-        """Return the path of a file about a test set."""
         return self.run.folder / f"{test}.{end}"
 
     def translate(self, test: str, subset: str, data: Path, kind: str) -> None:
-        """Translate a test set in shards, one for each GPU or process.
+        """Translate a test set in shards, one per GPU or process.
 
-        kind: "" or, where the sentences are parsed as they are read, "parsed.".
+        kind: "" for stored trees, "parsed." for live parsing.
         """
         outputs = [self.file(test, f"{kind}{end}") for end in ("hyp", "src", "shard0")]
         inputs = [self.averaged, data / "prepare.json"]
@@ -108,19 +105,18 @@ class Evaluating:
         )
 
     def shard_logs(self, test: str, kind: str) -> list[Path]:
-        """Return the logs of the shards of a translation."""
-        shards = self.at_most_all(self.machine.each(), test)  # an empty one is an error of fairseq
+        shards = self.at_most_all(self.machine.each(), test)  # fairseq fails on an empty shard
         return [self.file(test, f"{kind}shard{k}") for k in range(shards)]
 
     def sentences(self, test: str) -> int:
         return count_lines(self.place.raw / f"{test}.{self.content.source}")
 
     def at_most_all(self, wanted: int, test: str) -> int:
-        """Return how many are wanted, or how many sentences the test set has if it has fewer."""
+        """Return `wanted`, but at most the number of sentences in the test set."""
         return self.shell.act(lambda: min(wanted, self.sentences(test)), instead=wanted)
 
     def generate(self, test: str, subset: str, data: Path, logs: list[Path]) -> None:
-        """Run fairseq-generate on all shards at once, and put their outputs together."""
+        """Run fairseq-generate on all shards in parallel, and merge their outputs."""
         evaluation, shards = self.content.evaluation, len(logs)
         start = str(logs[0]).removesuffix("shard0")
         self.shell.act(remove_logs, start)
@@ -146,12 +142,12 @@ class Evaluating:
         self.command("fairseq_posattn.cli.translations", data, *logs, *out)
 
     def labels(self) -> dict[str, Path]:
-        """Return the option for the labels that the model knows, if it is tested with others."""
+        """Return the option for the label dictionaries of training, if other trees are tested."""
         record = self.run.record
         return {"labels-of": self.place.first_shard(record.trees)} if record.tested else {}
 
     def environments(self, shards: int) -> list[dict[str, str]]:
-        """Return the variables of each shard, which name its GPU."""
+        """Return the environment variables of each shard, which select its GPU."""
         base = self.share.environment()
         if self.machine.cpu:
             return [base] * shards
@@ -159,7 +155,7 @@ class Evaluating:
         return [{**base, "CUDA_VISIBLE_DEVICES": device} for device in devices[:shards]]
 
     def translate_parsing(self, test: str, subset: str) -> None:
-        """Translate the test set without its trees, which are parsed at the same time."""
+        """Translate the test set with live parsing, to measure its speed."""
         data = self.place.first_shard(self.run.record.test_trees)
         name = ".".join(data.relative_to(self.place.work).parts)
         without = self.place.work / f"{name}.without_trees"
@@ -167,7 +163,7 @@ class Evaluating:
         self.translate(test, subset, without, "parsed.")
 
     def find_examples(self, test: str, subset: str) -> None:
-        """Keep the trees and the attention of the first sentences, for the report."""
+        """Store trees and attention weights of the first sentences, for the report."""
         evaluation, count = self.content.evaluation, self.at_most_all(self.plan.examples, test)
         of_test = self.run.record.test_trees
         own = of_test == "own" or self.place.are_parsed(of_test)
@@ -178,9 +174,9 @@ class Evaluating:
         self.describe("examples", test, subset, choices, trees, sentences)
 
     def describe_heads(self, test: str, subset: str) -> None:
-        """Describe the attention heads over the test set, for the report.
+        """Compute statistics of the attention heads on the test set, for the report.
 
-        A model that reads no trees, or others, is compared with the parsed ones, too.
+        A model that reads no trees, or control trees, is compared with the original trees too.
         """
         self.describe("heads", test, subset, [], self.trees(subset), {})
 
@@ -193,7 +189,7 @@ class Evaluating:
         trees: Path | None,
         options: dict[str, Any],
     ) -> None:
-        """Write what the command of this name finds out about the model on a test set."""
+        """Run posattn `what` (examples or heads) for the model on a test set."""
         out = self.file(test, f"{what}.json")
         data = self.place.first_shard(self.run.record.test_trees)
         inputs = [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))]
@@ -206,19 +202,19 @@ class Evaluating:
         self.do(f"{what}.{test}", choices, inputs, [out], run)
 
     def trees(self, subset: str) -> Path | None:
-        """Return the file of the trees before any control, or None if there is none."""
+        """Return the file of the original trees, before any control, or None if there is none."""
         path = self.place.pieces_of(self.run.record.test_trees) / f"{subset}.conllu.xz"
         return path if self.shell.is_there(path) else None
 
 
 def remove_logs(start: str) -> None:
-    """Remove the logs of an earlier translation, which may have had more shards."""
+    """Remove the logs of a former translation, which may have had more shards."""
     for path in Path(start).parent.glob(f"{Path(start).name}shard*"):
         path.unlink()
 
 
 def link_without_trees(data: Path, out: Path) -> None:
-    """Fill a folder with links to the data but their trees; other runs may do so at once."""
+    """Fill a folder with links to the data except the trees; safe if several runs do so at once."""
     out.mkdir(parents=True, exist_ok=True)
     for path in data.iterdir():
         if ".tree." in path.name:

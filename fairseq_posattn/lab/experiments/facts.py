@@ -1,4 +1,4 @@
-"""Gather what the records of runs, their logs and the texts tell of an experiment."""
+"""Collect facts about an experiment from the records and logs of its runs and from its texts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fairseq_posattn.work.made import Made
 
 @dataclass(frozen=True)
 class Facts:
-    """These are the runs of a table, by the names of their models, and its lines."""
+    """Facts about the runs of a table; `of_system` contains the runs of each model."""
 
     place: Workplace
     plan: Plan
@@ -43,11 +43,10 @@ class Facts:
         return list(self.lines[0].cells)
 
     def starts(self) -> list[tuple[Run, Start]]:
-        """Return the starts of all trainings that noted them; runs that are kept have none."""
+        """Return all recorded starts of training; stored runs have none."""
         return [(run, start) for run in self.runs for start in starts_in(run.folder)]
 
     def versions(self) -> list[str]:
-        """Return the versions of this package that trained, which run.json alone has."""
         found: dict[str, None] = {}
         for run in self.runs:
             path = run.folder / RECORD
@@ -56,15 +55,12 @@ class Facts:
         return list(found)
 
     def translating(self, run: Run) -> float | None:
-        """Return in how many seconds a run translated all test sets, or None.
-
-        The slowest of the processes counts.
-        """
+        """Return how many seconds a run took for all test sets (its slowest process), or None."""
         found = [translating_seconds(run, test) for test in self.tests]
         return None if None in found else sum(seconds for seconds in found if seconds)
 
     def choices(self, line: Line) -> dict[str, str]:
-        """Return what was chosen for a model, by names without dashes, as recipe.toml has them."""
+        """Return the settings of a model, by option name without dashes."""
         found: dict[str, dict[str, None]] = {}
         for run in self.of_system[line.row.system]:
             of_run = {"updates": str(run.record.updates), "trees": run.record.trees}
@@ -72,7 +68,7 @@ class Facts:
                 found.setdefault(name, {})[value] = None
         found.pop("seed", None)
         content = self.place.content
-        if not self.plan.from_study:  # nothing says how translations were made that are kept
+        if not self.plan.from_study:  # older stored runs contain no settings of the translation
             averaged = self.plan.last or content.sizes[line.row.size].averaged
             beam, lenpen = content.evaluation.beam, content.evaluation.lenpen
             translating = {"averaged": averaged, "beam": beam, "lenpen": lenpen}
@@ -80,14 +76,14 @@ class Facts:
         return {name: " or ".join(values) for name, values in found.items()}
 
     def pairs(self) -> int | None:
-        """Return how many sentences the models were trained on, or None."""
+        """Return how many sentence pairs the models were trained on, or None if unknown."""
         shards = self.place.shards(self.runs[0].record.trees) if self.runs else []
         if self.plan.from_study or not all(shard.is_dir() for shard in shards):
             return None
         return sum(map(training_pairs, shards))
 
     def words(self) -> int | None:
-        """Return how many words the training target has, or None where scores did not count."""
+        """Return the number of words in the training targets, or None if it was not counted."""
         content = self.place.content
         target = self.place.raw / f"{content.corpus.train}.{content.target}"
         counts = Made.read(self.place.work / "train_counts.json")
@@ -97,7 +93,7 @@ class Facts:
 
 
 def training_seconds(run: Run) -> float | None:
-    """Return how long a run was trained, all of its starts together, or None."""
+    """Return the training time of a run, summed over its starts, or None if unknown."""
     paths = logs(run.folder, "train*.log", "train.log")
     return read_training(list(map(str, paths))).seconds if paths[0].exists() else None
 

@@ -1,4 +1,4 @@
-"""Choose how a training is spread over processes and machines, and several over one machine."""
+"""Distribute a training run over processes and machines, or several runs over one machine."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ DEFAULT_TOKENS = 4096
 
 @dataclass(frozen=True)
 class Machine:
-    """This holds what the user says about the machine; what is None is chosen.
+    """The user's options about the machine; None means that the value is chosen automatically.
 
-    gpus, processes: how many of each a training uses on this machine, processes with `cpu`.
-    nodes, rendezvous, node_rank: how many machines train together, where they meet, and which of
-        them this one is; None lets torch decide.
-    tokens: so many fit one process at once; None are those of DEFAULT_TOKENS.
+    gpus: number of GPUs of this machine.
+    processes: number of processes on this machine, with `cpu`.
+    nodes: number of machines that train together.
+    rendezvous: HOST:PORT at which they connect.
+    node_rank: rank of this machine.
+    tokens: tokens that fit into a GPU at once (default: DEFAULT_TOKENS).
     """
 
     cpu: bool = False
@@ -36,41 +38,39 @@ class Machine:
     node_rank: int | None = None
     tokens: int | None = None
     precision: str | None = None
-    dry_run: bool = False  # then no GPU need be visible
+    dry_run: bool = False  # if true, no GPU need be visible
 
     def __post_init__(self) -> None:
         if self.nodes > 1 and self.rendezvous is None:
             raise InputError(
-                "--nodes needs --rendezvous HOST:PORT, which is the same on all machines"
+                "--nodes requires --rendezvous HOST:PORT; give the same one on all machines"
             )
 
     def each(self) -> int:
-        """Return the number of processes on this machine."""
         if self.cpu:
             return self.processes or 1
         return len(self.devices())
 
     def devices(self) -> list[str]:
-        """Return the names of the GPUs of this machine that are used."""
+        """Return the names of the GPUs to use; raise an InputError if too few are visible."""
         named = visible_devices()
         if self.gpus is None:
             if not named:
                 raise InputError(
-                    "no GPU is visible: add --cpu (which is slow), or --gpus N with --dry-run"
+                    "no GPU is visible; add --cpu (which is slow), or --gpus N with --dry-run"
                 )
             return named
         if len(named) >= self.gpus:
             return named[: self.gpus]
         if self.dry_run:
             return [str(k) for k in range(self.gpus)]
-        raise InputError(f"--gpus {self.gpus}: only {len(named)} are visible; name fewer")
+        raise InputError(f"--gpus is {self.gpus}, but only {len(named)} are visible; use fewer")
 
     def world(self) -> int:
-        """Return the number of processes on all machines."""
         return self.each() * self.nodes
 
     def launch(self, job: str) -> list[str | Path]:
-        """Return the beginning of the command that trains; `job` is the same on all machines."""
+        """Return the first words of the training command; `job` is the same on all machines."""
         if self.nodes > 1:
             assert self.rendezvous is not None
             meeting = self.meeting(self.rendezvous, job)
@@ -80,11 +80,10 @@ class Machine:
         return [*python(TRAIN)]
 
     def torchrun(self, each: str, *more: str) -> list[str | Path]:
-        """Return the command that starts the processes of this machine."""
         return [*python("torch.distributed.run"), *more, "--nproc_per_node", each]
 
     def meeting(self, rendezvous: str, job: str) -> list[str]:
-        """Return how the machines find each other."""
+        """Return the options of torchrun by which the machines connect."""
         nodes = ["--nnodes", str(self.nodes)]
         if self.node_rank is None:
             return [*nodes, *("--rdzv_backend", "c10d", "--rdzv_endpoint", rendezvous)] + [
@@ -95,7 +94,7 @@ class Machine:
         return [*nodes, *rank, "--master_addr", host, "--master_port", port]
 
     def options(self) -> dict[str, object]:
-        """Return the options of fairseq-train about processors."""
+        """Return the options of fairseq-train that depend on the machine."""
         found: dict[str, object] = {}
         if self.cpu:
             found["cpu"] = True
@@ -107,16 +106,15 @@ class Machine:
         return found
 
     def computes_in(self) -> str:
-        """Return the precision of the training."""
         return "fp32" if self.cpu else self.precision or best_precision()
 
     def batch(self, batch_tokens: int) -> dict[str, int]:
-        """Return how a batch of so many tokens is shared out over processes and steps."""
+        """Return max-tokens and update-freq for a batch of this many tokens over all processes."""
         steps = -(-batch_tokens // ((self.tokens or DEFAULT_TOKENS) * self.world()))
         return {"max-tokens": batch_tokens // (self.world() * steps), "update-freq": steps}
 
     def is_first(self) -> bool:
-        """Return whether the logs of this machine tell of the training."""
+        """Return whether this machine writes the main log."""
         if self.nodes == 1 or self.node_rank == 0:
             return True
         if self.node_rank is not None or self.rendezvous is None:
@@ -124,11 +122,11 @@ class Machine:
         return short(self.rendezvous.partition(":")[0]) == short(os.uname().nodename)
 
     def log_name(self) -> str:
-        """Return the name of this machine's log: several would overwrite each other's lines."""
+        """Return the name of this machine's log, because machines must not share one."""
         return self.file_name("train", "log")
 
     def file_name(self, what: str, kind: str = "json") -> str:
-        """Return the name of a file in which this machine tells of a training."""
+        """Return the name of this machine's file: WHAT.KIND, or WHAT.HOST.KIND if not the first."""
         return f"{what}.{kind}" if self.is_first() else f"{what}.{os.uname().nodename}.{kind}"
 
 
@@ -136,13 +134,12 @@ TRAIN = "fairseq_cli.train"
 
 
 def short(host: str) -> str:
-    """Return the name of a machine without its domain."""
     return host.partition(".")[0]
 
 
 @cache
 def visible_gpus() -> int:
-    """Return how many GPUs torch sees; without torch, which a dry run does not need, none."""
+    """Return how many GPUs torch sees; 0 without torch, which a dry run does not require."""
     try:
         import torch
     except ImportError:
@@ -155,7 +152,7 @@ def best_precision() -> str:
     """Return the precision in which the GPU computes fastest."""
     try:
         import torch
-    except ImportError:  # commands are only shown
+    except ImportError:  # only in a dry run
         return "fp32"
     if not torch.cuda.is_available():
         return "fp32"
@@ -165,13 +162,13 @@ def best_precision() -> str:
 
 @dataclass(frozen=True)
 class Share:
-    """A share of the machine, on which one of several runs works."""
+    """The part of a machine that one of several parallel runs uses."""
 
     gpus: tuple[str, ...] = ()
     threads: int | None = None
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that keep a command to its share."""
+        """Return environment variables that restrict a command to its share."""
         found = {}
         if self.gpus:
             found["CUDA_VISIBLE_DEVICES"] = ",".join(self.gpus)
@@ -181,10 +178,10 @@ class Share:
 
 
 def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, list[Share]]:
-    """Return how runs share the machine, and what each of them uses of it.
+    """Divide a machine among runs; return the machine as each run sees it, and the shares.
 
-    On a CPU as many runs work side by side as there are cores for their processes. On GPUs each
-    run gets an equal share of them; more runs than GPUs share them if the user asks for so many.
+    On a CPU, there is one share per core and process of a run. GPUs are divided equally among the
+    runs; several runs share a GPU only if `at_once` exceeds the number of GPUs.
     """
     if machine.nodes > 1 or runs == 1:
         return machine, [Share()]
@@ -203,7 +200,6 @@ def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, l
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return allowed or 1
 
@@ -217,7 +213,7 @@ def visible_devices() -> list[str]:
 
 
 def gpu_properties(machine: Machine, share: Share) -> list[Any]:
-    """Return what torch knows of the GPUs that a training uses on this machine."""
+    """Return torch's properties of the GPUs that a training run uses on this machine."""
     if machine.cpu:
         return []
     import torch
@@ -230,9 +226,9 @@ Job = Callable[[Share], None]
 
 
 def run_side_by_side(jobs: Sequence[Job], shares: Sequence[Share]) -> None:
-    """Do all jobs, as many at once as there are shares; if one fails, begin no other.
+    """Run all jobs, as many in parallel as there are shares; if one fails, start no more.
 
-    Those that are at work come to their end, because each of them is kept for the next start.
+    Jobs that are running are completed, because their results are reused at the next start.
     """
     if len(shares) == 1:
         for job in jobs:
@@ -252,7 +248,7 @@ def run_side_by_side(jobs: Sequence[Job], shares: Sequence[Share]) -> None:
     with ThreadPoolExecutor(len(shares)) as pool:
         futures = [pool.submit(on_a_share, job) for job in jobs]
         try:
-            # a signal must reach the main thread between two looks
+            # the timeout lets signals reach the main thread
             while wait(futures, timeout=0.5, return_when=FIRST_EXCEPTION).not_done:
                 if any(future.done() and future.exception() for future in futures):
                     break

@@ -1,4 +1,4 @@
-"""Make a recipe for a corpus of one's own."""
+"""Write a recipe for the user's own corpus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairseq_posattn.text.languages import language
 
 VALID = ("valid", "val", "dev")
 TEMPLATE = """\
-# posattn-recipe new wrote this file; change whatever you like. docs/recipes.md explains it.
+# Written by posattn recipe new; edit it as you like. docs/recipes.md explains all keys.
 title = "{source} to {target}"
 source = "{source}"
 target = "{target}"
@@ -27,14 +27,14 @@ train = "{train}"
 valid = "{valid}"
 tests = [{tests}]
 
-[corpus.prepare] # options of posattn-prepare
+[corpus.prepare] # options of posattn prepare
 {prepare}
 
 [training] # options of fairseq-train
 share-all-embeddings = true
 
-# The models have the size `{size}` on GPUs, and `demo` on a CPU. Their hyper-parameters stand in
-# fairseq_posattn/glue/config/sizes.toml; what is written here goes before them.
+# The models have the size `{size}` on GPUs and `demo` on a CPU. Values given here override the
+# hyper-parameters in fairseq_posattn/glue/config/sizes.toml.
 [sizes.{size}]
 
 {demo}
@@ -43,8 +43,8 @@ share-all-embeddings = true
 beam = 5
 lenpen = 1.0
 
-# The baseline, the model of Wang et al. (2019), which reads trees, and the same with chains for
-# trees: only what it gains over that comes from syntax.
+# The baseline; the model of Wang et al. (2019), which reads trees; and the same model with chains
+# instead of trees: only a gain over this control can be attributed to syntax.
 [[models]]
 model = "sequence"
 size = "{size}"
@@ -62,14 +62,14 @@ size = "{size}"
 
 
 def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
-    """Write the recipe for the texts of a folder, and return its file.
+    """Write a recipe for the texts in a folder, and return the path of its recipe.toml.
 
-    The folder has train, valid (or val, or dev) and one or several test sets, test*, in both
-    languages.
+    The folder must contain train, valid (or val or dev) and at least one test set (test*) in both
+    languages; otherwise an InputError is raised.
     """
     path = folder / FILE
     if path.exists():
-        raise InputError(f"{path}: there is a recipe already; name another one, or delete this one")
+        raise InputError(f"{path}: the recipe exists already; name another folder, or delete it")
     if not corpus.is_dir():
         raise InputError(f"{corpus}: there is no such folder; name that of the corpus with --from")
     names = texts_in(corpus, source, target)
@@ -77,7 +77,7 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
     tests = sorted(name for name in names if name.startswith("test"))
     for name in (source, target, *tests):
         if not is_plain(name):
-            raise InputError(f"'{name}' is not {PLAIN}; give it such a name")
+            raise InputError(f"'{name}' is not {PLAIN}; rename it")
     missing = [
         f"{name}.{source} and {name}.{target}"
         for name, there in (("train", "train" in names), ("valid", valid), ("test", tests))
@@ -85,8 +85,8 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
     ]
     if missing:
         raise InputError(
-            f"{corpus}: there is no {', no '.join(missing)}, plain or compressed; put the texts "
-            "there under these names, one sentence a line"
+            f"{corpus}: the folder contains no {', no '.join(missing)}, plain or compressed; put "
+            "the texts there under these names, one sentence per line"
         )
     texts = [text_of(corpus, f"train.{language}") for language in (source, target)]
     pairs = count_lines(texts[0])
@@ -108,7 +108,7 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
 
 
 def demo_size(pairs: int) -> str:
-    """Return the size for a CPU as recipe.toml has it, and say what fits the corpus."""
+    """Return the table of the size `demo` for recipe.toml, adjusted to the corpus."""
     own = fitted(DEMO, pairs)
     training = own.pop("training", {})
     lines = [f"[sizes.{DEMO}]" + (f" # fitted to {pairs:,} pairs" if own else "")]
@@ -120,22 +120,21 @@ def demo_size(pairs: int) -> str:
 
 
 def prepare_options(source: str, target: str, pairs: int, texts: Sequence[Path] = ()) -> str:
-    """Return the options of posattn-prepare that suit the languages and the training texts."""
+    """Return recommended options of posattn prepare for the languages and the training texts."""
     number, segmenter = symbols(pairs), []
     if not (language(source).spaced and language(target).spaced):
         segmenter = ['segmenter = "sentencepiece" # for text without spaces between words']
-        if pairs < FEW:  # sentencepiece refuses a number that a small text cannot reach
+        if pairs < FEW:  # sentencepiece fails if the text is too small for the number of pieces
             number = min(number, pairs + number_of_characters(texts))
     return "\n".join([f"symbols = {number}", *segmenter])
 
 
 def number_of_characters(texts: Sequence[Path]) -> int:
-    """Return how many different characters there are."""
     return len({char for text in texts for line in read_lines(text) for char in line})
 
 
 def texts_in(corpus: Path, source: str, target: str) -> list[str]:
-    """Return the names of the texts that a folder has in both languages."""
+    """Return the names of the texts that exist in both languages in a folder."""
     names = [path.name for path in corpus.iterdir()]
 
     def of(suffix: str) -> set[str]:
@@ -146,7 +145,6 @@ def texts_in(corpus: Path, source: str, target: str) -> list[str]:
 
 
 def text_of(corpus: Path, name: str) -> Path:
-    """Return the file of a text, plain or compressed."""
     return next(path for end in PACKED if (path := corpus / f"{name}{end}").exists())
 
 

@@ -1,8 +1,8 @@
-"""Make the data of a translation recipe: its texts, and the folders that fairseq reads.
+"""Prepare the data of a translation recipe: collect its texts, and build the data folders.
 
-DATA.texts.json, beside a data folder, has the fingerprints of the texts that the data were made
-from. If a text is another one now, the data are refused: translations of the old sources would be
-scored against new references.
+DATA.texts.json, next to the data folder DATA, contains the fingerprints of the texts that the data
+were made from. If a text has changed since, the data are refused, because translations of the old
+sources would be scored against the new references.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from fairseq_posattn.lab.experiments.scoring import check_labels, check_scoring
 from fairseq_posattn.lab.experiments.workplace import Workplace
 from fairseq_posattn.trees.control import TreeControl
 
-CONTROL = 'write trees = "CONTROL" into a [[models]] of recipe.toml'
+CONTROL = 'write trees = "CONTROL" into a [[models]] entry of recipe.toml'
 PARSERS = {"--model-dir", "--download"}
-OURS = {  # what the engine says itself, and what a user can do
+OURS = {  # options that the engine sets itself, and what to do instead
     "--work": "give --work before --",
     "--out": "give --work before --",
     "--control": CONTROL,
@@ -36,13 +36,17 @@ OURS = {  # what the engine says itself, and what a user can do
 
 
 def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
-    """Collect the corpus, and make data from it with the trees of each control."""
+    """Collect the corpus, and build a data folder for each kind of trees in the recipe.
+
+    source: folder of the corpus; None for the folder or the downloads of the recipe.
+    rest: options of posattn prepare.
+    """
     refuse_chosen(rest, OURS)
     place.shell.act(check_scoring, place)
     own = place.content.corpus.folder
     folder = source or (place.recipe.folder / own if own else download(place))
     if not place.shell.is_there(folder):
-        raise InputError(f"{folder}: there is no such folder; name that of the corpus")
+        raise InputError(f"{folder}: there is no such folder; name that of the corpus with --from")
     place.shell.act(keep_records, place)
     collector = Collector(place.recipe, place.shell, folder, place.raw, any_size)
     collector.collect()
@@ -51,8 +55,8 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
     for trees in place.recipe.controls:
         if trees == PARSED and not {word.partition("=")[0] for word in rest} & PARSERS:
             say(
-                f"data with {PARSED} trees are not made; for these, name the models of a parser "
-                f"after --: {' or '.join(sorted(PARSERS))}"
+                f"data with {PARSED} trees are skipped; to make them, name a parser's models after "
+                f"-- by {' or '.join(sorted(PARSERS))}"
             )
             continue
         place.shell.run(preparing(place, trees, rest))
@@ -63,7 +67,7 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
 
 
 def keep_records(place: Workplace) -> None:
-    """Note the texts of data that an older version made, before the texts are replaced."""
+    """Record the texts of data made by an older version, before the texts are replaced."""
     place.raw.mkdir(parents=True, exist_ok=True)
     for trees in place.recipe.controls:
         if place.data(trees).is_dir() and not record_of(place, trees).exists():
@@ -71,11 +75,11 @@ def keep_records(place: Workplace) -> None:
 
 
 def download(place: Workplace) -> Path:
-    """Download the corpus, where the recipe says from where, and return its folder."""
+    """Download the corpus and return its folder; raise an InputError if the recipe names none."""
     folder, sources = place.work / "download", place.content.corpus.downloads
     if not sources:
         raise InputError(
-            "this corpus cannot be downloaded; name its folder with --from DIR (see "
+            "this corpus cannot be downloaded; name its folder with --from FOLDER (see "
             f"{place.recipe.folder}/README.md)"
         )
     if place.shell.does(f"download {', '.join(s.name for s in sources)} to {folder}"):
@@ -84,7 +88,7 @@ def download(place: Workplace) -> Path:
 
 
 def preparing(place: Workplace, trees: str, rest: Sequence[str]) -> list[str | Path]:
-    """Return the command that makes the data with these trees."""
+    """Return the command that builds the data folder with these trees."""
     corpus = place.content.corpus
     control = TreeControl() if place.are_parsed(trees) else TreeControl.from_tag(trees)
     raw = place.raw / trees if trees in corpus.parsers else place.raw
@@ -109,13 +113,12 @@ Fingerprints = dict[str, dict[str, Any]]
 
 
 def record_of(place: Workplace, trees: str) -> Path:
-    """Return the file that says from what texts the data were made."""
     data = place.data(trees)
     return data.with_name(f"{data.name}.texts.json")
 
 
 def texts_of(place: Workplace) -> dict[str, Path]:
-    """Return the texts of each split, under fairseq's names, with all references of the tests."""
+    """Return the texts of all splits, by fairseq's names, with all references of the test sets."""
     corpus, languages = place.content.corpus, (place.content.source, place.content.target)
     tests = {f"test{k or ''}": name for k, name in enumerate(corpus.tests)}
     found = {
@@ -130,26 +133,24 @@ def texts_of(place: Workplace) -> dict[str, Path]:
 
 
 def fingerprints_of(place: Workplace) -> Fingerprints:
-    """Return the fingerprints of all texts that are there."""
     return {key: fingerprint_of(path) for key, path in texts_of(place).items() if path.is_file()}
 
 
 def remember(place: Workplace, trees: str, texts: Fingerprints) -> None:
-    """Note from what texts the data were made."""
     write_json(record_of(place, trees), texts, indent=1)
 
 
 def check_texts(place: Workplace, trees: str) -> None:
-    """Refuse data that were made from other texts; nobody knows it of those of older versions."""
+    """Raise an InputError if a text has changed since the data were made, as far as recorded."""
     record = record_of(place, trees)
     if not record.exists() or not place.raw.is_dir():
         return
-    again = f"start {called('prepare', place.recipe.called)} again"
+    again = f"run {called('prepare', place.recipe.called)} again"
     was, now, paths = read_json(record, again), fingerprints_of(place), texts_of(place)
     splits = {key.partition(".")[0] for key in paths}
     for key in (key for key in {**now, **was} if key.partition(".")[0] in splits):
         if was.get(key) != now.get(key):
             raise InputError(
-                f"{paths.get(key, place.raw)}: {place.data(trees)} was made from another text as "
-                f"{key}; {again}"
+                f"{paths.get(key, place.raw)} ({key}) differs from the text that "
+                f"{place.data(trees)} was made from; {again}"
             )

@@ -1,4 +1,4 @@
-"""Read a recipe, which says in recipe.toml what an experiment is made of."""
+"""Read recipes: recipe.toml describes the corpus, the models and the evaluation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ from fairseq_posattn.lab.experiments.sizes import with_shared
 
 FILE = "recipe.toml"
 USER_DIR = CHECKOUT / "fairseq_posattn"
-REMEDY = "mend the recipe"
-SHARED = ("model", "size", "trees", "training")  # what a row takes from the one that it is like
+REMEDY = "correct the recipe"
+SHARED = ("model", "size", "trees", "training")  # keys that `like` copies from another row
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe is a folder; its name is that of the folder."""
+    """A recipe, which is named after its folder.
+
+    Example:
+
+        read_recipe("multi30k_en_de").row("sequence", "small")
+    """
 
     folder: Path
     content: Content
@@ -37,20 +42,20 @@ class Recipe:
 
     @property
     def called(self) -> str:
-        """Return how the scripts in recipes/ find the recipe: by its name, or by its folder."""
+        """Return the RECIPE argument of posattn recipe: a name if in recipes/, otherwise a path."""
         return self.name if self.folder.parent == CHECKOUT / "recipes" else str(self.folder)
 
     def size(self, name: str | None) -> str:
-        """Return the name of a size, which is the first one if none is named."""
+        """Check the name of a size; return the recipe's first size for None."""
         sizes = self.content.sizes
         if name is not None and name not in sizes:
-            raise InputError(f"there is no size '{name}'; choose one of: {' '.join(sizes)}")
+            raise InputError(f"the recipe has no size '{name}'; choose among {' '.join(sizes)}")
         return name or next(iter(sizes))
 
     def row(self, model: str, size: str | None) -> Row:
-        """Return the row of a model, which is made for a preset that no row has.
+        """Return the row of a model, from another size if this size has no such row.
 
-        At a size that has no row of this name it is that of another size, as in `rows`.
+        For a preset that no row of the recipe uses, return a new row.
         """
         size = self.size(size)
         for row in self.rows(size):
@@ -64,7 +69,10 @@ class Recipe:
         return Row(model, size)
 
     def rows(self, size: str | None) -> list[Row]:
-        """Return the rows of a size, or all; a size without rows has those of the first row's."""
+        """Return the rows of a size, or all rows for None.
+
+        A size without rows gets copies of the rows of the first model's size.
+        """
         models = self.content.models
         if size is None:
             return models
@@ -74,48 +82,51 @@ class Recipe:
 
     @property
     def controls(self) -> list[str]:
-        """Return the controls of trees for which data are needed, `own` first."""
+        """Return the names of the trees that the models need data for, `own` first."""
         wanted = (trees for row in self.content.models for trees in row.all_trees)
         return list(dict.fromkeys(["own", *wanted]))
 
 
 @cache
 def presets() -> list[str]:
-    """Return the models that can be trained."""
+    """Return the names of all presets, without posattn_."""
     return sorted(path.stem for path in (USER_DIR / "glue/config/model").glob("*"))
 
 
 def read_recipe(name: str) -> Recipe:
-    """Return the recipe in a folder, or the one of this name among those of the checkout."""
+    """Read the recipe in a folder, or the recipe of this name in the checkout.
+
+    Raises InputError if there is none, or if recipe.toml is invalid.
+    """
     path = recipe_file(name)
     recipe = Recipe(path.parent, read_content(Content, path))
     for row in recipe.content.models:
         if row.model not in presets():
-            raise InputError(f"{path}: there is no preset '{row.model}'; {REMEDY}")
+            raise InputError(f"{path}: unknown preset '{row.model}'; {REMEDY}")
     return recipe
 
 
 def recipe_file(name: str) -> Path:
-    """Return the recipe.toml in a folder, or in the recipe of this name."""
+    """Return the path of the recipe.toml in a folder, or of the recipe of this name."""
     folder = next(
         (f for f in (Path(name), CHECKOUT / "recipes" / name) if (f / FILE).exists()), None
     )
     if folder is None:
         known = sorted(path.parent.name for path in (CHECKOUT / "recipes").glob(f"*/{FILE}"))
         raise InputError(
-            f"{name}: there is no {FILE} in such a folder; name one that has it, or one of: "
+            f"{name}: no folder of this name contains a {FILE}; name a folder that does, or one of "
             + " ".join(known)
         )
     return folder.resolve() / FILE
 
 
 def read_content(kind: type[Record], path: Path) -> Record:
-    """Return what stands in a recipe.toml."""
+    """Read a recipe.toml, and resolve `base`, `like` and the shared sizes."""
     document = read_toml(path)
     known = document.get("models", [])
     if (base := document.pop("base", None)) is not None:
         if not (shared := path.parent / str(base) / FILE).is_file():
-            raise InputError(f"{path}: base is '{base}', where there is no {FILE}; {REMEDY}")
+            raise InputError(f"{path}: base is '{base}', which contains no {FILE}; {REMEDY}")
         of_base = read_toml(shared)
         known = [*known, *of_base.get("models", [])]
         document = {**of_base, **document}
@@ -134,18 +145,19 @@ def read_content(kind: type[Record], path: Path) -> Record:
 
 
 def alike(row: Any, named: Mapping[str, Sequence[Any]], path: Path) -> Any:
-    """Return a row with what it does not say itself from the row that it is `like`, which may be
-    like another one; options of training are added to those of that row."""
+    """Complete a row with the SHARED keys of the row that its `like` names, recursively.
+
+    Its own values override those of the other row; `training` overrides option by option.
+    """
     if not isinstance(row, dict):
         return row
     chain, seen = [row], {id(row)}
-    turns: dict[str, Iterator[Any]] = {}  # no row is looked at twice
+    turns: dict[str, Iterator[Any]] = {}  # so each row is visited once
     while (like := chain[-1].get("like")) is not None:
         rows = turns.setdefault(str(like), iter(named.get(str(like), ())))
         if (found := next((other for other in rows if id(other) not in seen), None)) is None:
             raise InputError(
-                f"{path}: a model is like '{like}', which no row is called but those that are "
-                f"like it; {REMEDY}"
+                f"{path}: a model has like = '{like}', but no other row has this name; {REMEDY}"
             )
         chain.append(found)
         seen.add(id(found))
@@ -165,13 +177,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: this is no TOML ({error}); {REMEDY}") from None
+        raise InputError(f"{path}: the file is not valid TOML ({error}); {REMEDY}") from None
 
 
 def module_beside(path: Path, name: str) -> ModuleType | None:
-    """Load a Python file of a recipe, or return None if the recipe has none.
+    """Import a Python file of a recipe; return None if it does not exist.
 
-    It may import the files beside it, or beside the file that it is a link to.
+    It may import files of its folder (if it is a symbolic link, of the target's folder).
     """
     path = path.resolve()
     if not path.exists():
@@ -179,36 +191,45 @@ def module_beside(path: Path, name: str) -> ModuleType | None:
     specification = importlib.util.spec_from_file_location(name, path)
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
-    sys.modules[name] = module  # dataclasses look there
+    sys.modules[name] = module  # dataclasses look modules up there
     sys.path.insert(0, str(path.parent))
     try:
         specification.loader.exec_module(module)
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{path}: the file cannot be imported ({error!r}); mend it") from error
+        raise InputError(f"{path}: the file cannot be imported ({error!r}); correct it") from error
     finally:
         sys.path.remove(str(path.parent))
     return module
 
 
 def refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse names of models that a recipe does not know."""
+    """Raise an InputError for the first name that is not the name of a model."""
     for name in names:
         if name not in known:
             choices = " ".join(dict.fromkeys(known))
-            raise InputError(f"there is no model '{name}'; choose one of: {choices}")
+            raise InputError(f"unknown model '{name}'; choose among {choices}")
 
 
 def refuse_chosen(words: Sequence[str], ours: Mapping[str, str]) -> None:
-    """Refuse options that a recipe chooses itself; `ours` says what to do instead of each."""
+    """Raise an InputError for options that the engine sets itself.
+
+    ours: those options, each with a remedy for the message.
+    """
     for word in words:
         if remedy := ours.get(word.partition("=")[0]):
-            raise InputError(f"{word}: the recipe chooses this; {remedy}")
+            raise InputError(f"{word} is set by the recipe; {remedy}")
 
 
 def arguments(options: Mapping[str, Any]) -> list[str]:
-    """Return options as a command line has them; `true` is a flag, a list several values."""
+    """Return options as words of a command line.
+
+    Example:
+
+        arguments({"lr": 0.1, "fp16": True, "cpu": False, "test": ["a", "b"]})
+        # ["--lr", "0.1", "--fp16", "--test", "a", "b"]
+    """
     found: list[str] = []
     for name, value in options.items():
         if value is False:

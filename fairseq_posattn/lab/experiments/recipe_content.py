@@ -1,4 +1,4 @@
-"""Describe what stands in a recipe.toml."""
+"""The tables and keys of recipe.toml, as dataclasses that check them."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from fairseq_posattn.lab.experiments.downloads import Source
 from fairseq_posattn.lab.scoring.score_record import MAIN_SCORES
 from fairseq_posattn.trees.control import TreeControl
 
-PARSED = "parsed"  # trees of a parser, where a recipe's own are those of a treebank
+PARSED = "parsed"  # name for a parser's trees in recipes whose own trees come from a treebank
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """This says what texts a corpus has, and how they become data.
+    """The table [corpus]: the texts, and how they are prepared.
 
-    train, valid, tests: the names of the texts; a text NAME is in NAME.SOURCE and NAME.TARGET.
-    sentences: how many a text has; a second number admits that many percent more or fewer.
-    kept: the same for the training sentences within the limits of posattn-prepare.
-    prepare: options of posattn-prepare.
-    sacrebleu: the names under which sacrebleu downloads a text.
-    downloads: the files that are fetched where the user names no folder.
-    folder: the corpus is read there, where the user names no other folder; it may be anywhere.
-    treebanks: the file of a text that is made from two treebanks; `{}` stands for the language.
-    parsers: names of trees that corpus.py makes, beside copies of the texts in raw/NAME.
-    licence: that of the texts, or the terms of their use.
+    train, valid, tests: names of the texts; the text NAME consists of NAME.SOURCE and NAME.TARGET.
+    sentences: number of sentences of a text and, optionally, the deviation allowed in percent.
+    kept: the same for the training sentences that remain after posattn prepare has filtered them.
+    prepare: options of posattn prepare.
+    sacrebleu: sacrebleu's names of texts that it can download.
+    downloads: files to download if the user names no folder.
+    folder: path of the corpus if the user names no other folder.
+    treebanks: file names of texts made from two treebanks; `{}` is replaced by the language.
+    parsers: names of trees written by corpus.py, to raw/NAME with copies of the texts.
+    licence: licence of the texts, or terms of use.
     """
 
     valid: str = field(metadata=plain())
@@ -58,17 +58,15 @@ class Corpus:
     def __post_init__(self) -> None:
         names = [source.name for source in self.downloads]
         if again := next((name for name in names if names.count(name) > 1), None):
-            raise InputError(f"downloads has the file '{again}' twice")
+            raise InputError(f"downloads lists the file '{again}' twice")
         for pattern in self.treebanks.values():
             if not is_plain(pattern.replace("{}", "xx")):
-                raise InputError(
-                    f"treebanks has the file '{pattern}', which is not {PLAIN}, or {{}}"
-                )
+                raise InputError(f"treebanks names the file '{pattern}', expected {PLAIN}, or {{}}")
         check_options("prepare", self.prepare, NOT_PREPARE)
 
     @property
     def all_parsers(self) -> list[str]:
-        """Return the names of trees that are no control trees."""
+        """Return the names of trees that are made by parsers."""
         return [PARSED, *self.parsers]
 
     @property
@@ -79,11 +77,12 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Size:
-    """A size of the models has these hyper-parameters.
+    """A table [sizes.NAME]: the hyper-parameters of a model size.
 
-    arch: the end of the architecture's name, as in posattn_sequence_wmt_en_de.
-    batch_tokens: the tokens of a batch, whatever the number of processes.
-    averaged: how many checkpoints are averaged; one is saved every `save_every` updates.
+    arch: suffix of the architecture, such as _wmt_en_de for posattn_sequence_wmt_en_de.
+    batch_tokens: tokens per update, over all processes.
+    averaged: number of checkpoints to average.
+    save_every: number of updates between checkpoints.
     training: options of fairseq-train.
     """
 
@@ -100,15 +99,16 @@ class Size:
 
 @dataclass(frozen=True)
 class Row:
-    """A row is a model in the tables of a recipe.
+    """An entry of [[models]]: a row in the tables of a recipe.
 
-    model: a preset, without posattn_.
-    size: one of the sizes of the recipe.
-    name: the name in tables and folders, if it is not that of the preset.
-    trees: the control trees, or those of a parser, that the model is trained and tested with.
-    tested: other trees for the tests alone.
-    training: options of fairseq-train, beside those of the size.
-    published, paper: the published BLEU of each test set, and where it stands.
+    model: the preset, without posattn_.
+    size: one of the recipe's sizes.
+    name: name in tables and folders (default: that of the preset).
+    trees: control trees or a parser's trees for training and testing (default: own).
+    tested: other trees for testing alone.
+    training: options of fairseq-train, which override those of the size.
+    published: published BLEU of each test set.
+    paper: source of the published BLEU.
     """
 
     model: str
@@ -125,27 +125,27 @@ class Row:
 
     @property
     def all_trees(self) -> list[str]:
-        """Return the trees for which data are needed."""
+        """Return the names of the trees that the model needs data for."""
         return [self.trees, self.tested] if self.tested else [self.trees]
 
     @property
     def title(self) -> str:
-        """Return what the row is called."""
         return self.name or self.model
 
     @property
     def system(self) -> str:
-        """Return the name that the model of this size has in results and reports."""
+        """Return the name of the model, with its size, in results and reports."""
         return f"{self.title}.{self.size}"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """This says how the models translate and are scored.
+    """The table [evaluation]: how the models translate and are scored.
 
-    main: the score of the tables, if it is not BLEU.
-    subsets: names of labels by test set; the label of each sentence of TEST is in TEST.NAME.
-    published: published figures by label, or `mean`, beside ours: by what their column is called.
+    score: options of posattn score.
+    main: the score in the tables (default: BLEU).
+    subsets: names of labels, by test set; TEST.NAME contains the label of each sentence of TEST.
+    published: published scores for comparison, by title of their column and by label (or `mean`).
     """
 
     beam: int = field(default=5, metadata=at_least(1))
@@ -164,9 +164,9 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Series:
-    """A series is a line in the figure of a sweep: one model with several values of an option.
+    """A line in the plot of a sweep: one model with several values of an option.
 
-    An empty `value` in braces stands in the option's value: "window(size={})@0-2".
+    template: the value of the option, with {} for the varying number: "window(size={})@0-2".
     """
 
     label: str
@@ -187,7 +187,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep compares series with a model without the option (Yang et al. 2019, Figure 2)."""
+    """The table [sweep]: series, compared with a baseline (Yang et al. 2019, Figure 2)."""
 
     baseline: str = field(metadata=plain())
     series: list[Series]
@@ -195,13 +195,14 @@ class Sweep:
     def __post_init__(self) -> None:
         names = [series.row(value, "").title for series in self.series for value in series.values]
         if again := next((name for name in names if names.count(name) > 1), None):
-            raise InputError(f"the sweep has '{again}' twice")
+            raise InputError(f"the sweep contains '{again}' twice")
 
 
 @dataclass(frozen=True)
 class Content:
-    """This is what stands in recipe.toml.
+    """The content of a translation recipe's recipe.toml.
 
+    training: options of fairseq-train for all models.
     chosen: how the hyper-parameters were chosen.
     """
 
@@ -222,14 +223,14 @@ class Content:
         check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
         if others := [t for t in self.evaluation.subsets if t not in self.corpus.tests]:
             raise InputError(
-                f"evaluation.subsets has '{others[0]}', which is none of the tests: "
+                f"evaluation.subsets names '{others[0]}', expected one of the test sets: "
                 + " ".join(self.corpus.tests)
             )
         seen = set()
         for row in self.models:
             if row.size not in self.sizes:
                 raise InputError(
-                    f"the model '{row.title}' has the size '{row.size}', which is none of: "
+                    f"the model '{row.title}' has the size '{row.size}', expected one of: "
                     + " ".join(self.sizes)
                 )
             for trees in row.all_trees:
@@ -237,22 +238,24 @@ class Content:
                     TreeControl.from_tag(trees)  # this refuses an unknown control
             if PARSED in row.all_trees and self.corpus.prepare.get("parser") != "conllu":
                 raise InputError(
-                    f"the model '{row.title}' has {PARSED} trees, as all models have them without "
-                    'corpus.prepare.parser = "conllu"; leave out trees'
+                    f"the model '{row.title}' has trees = \"{PARSED}\", which requires "
+                    'corpus.prepare.parser = "conllu" (otherwise all trees are parsed); leave out '
+                    "trees"
                 )
             if row.system in seen:
-                raise InputError(f"there are two models '{row.title}' of the size '{row.size}'")
+                raise InputError(f"two models of size '{row.size}' are called '{row.title}'")
             seen.add(row.system)
 
 
 @dataclass(frozen=True)
 class TrialRow:
-    """A row is a model in the tables of a trial.
+    """An entry of [[models]] in a trial's recipe.toml.
 
-    label: what the tables call the model, if that is not its name.
-    training: options of fairseq-train; `on` has those for a corpus alone.
-    published: figures of the paper, by corpus and by name.
-    in_table: says whether table.sh trains the model where --models does not name it.
+    label: name in the tables (default: `name`).
+    training: options of fairseq-train.
+    on: options of fairseq-train for single corpora, by corpus.
+    published: scores in the paper, by corpus and by name.
+    in_table: whether table.sh trains the model if --models does not name it.
     """
 
     name: str = field(metadata=plain())
@@ -268,20 +271,18 @@ class TrialRow:
 
     @property
     def title(self) -> str:
-        """Return what the model is called on the command line."""
         return self.name
 
     @property
     def shown(self) -> str:
-        """Return what the tables call the model."""
         return self.label or self.name
 
 
 @dataclass(frozen=True)
 class TrialContent:
-    """This is what stands in the recipe.toml of a trial.
+    """The content of a trial's recipe.toml.
 
-    data: choices of the recipe about its data, which its trial.py explains.
+    data: settings of the recipe's data, which its trial.py explains.
     """
 
     title: str
@@ -292,5 +293,5 @@ class TrialContent:
     def __post_init__(self) -> None:
         names = [row.name for row in self.models]
         if again := next((name for name in names if names.count(name) > 1), None):
-            raise InputError(f"there are two models '{again}'")
+            raise InputError(f"two models are called '{again}'")
         check_options("training", self.training, NOT_TRAINING)

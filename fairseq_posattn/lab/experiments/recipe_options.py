@@ -1,4 +1,4 @@
-"""Say what options the steps of posattn-recipe have."""
+"""The command line of posattn recipe: its steps and their options."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fairseq_posattn.lab.experiments.machine import DEFAULT_TOKENS, PRECISIONS
 
 
 def parse_options(words: Sequence[str], description: str) -> argparse.Namespace:
-    """Read the options of the command line; what follows `--` is kept in `rest`."""
+    """Parse the command line; the words after `--` are returned in `rest`."""
     words = list(words)
     cut = words.index("--") if "--" in words else len(words)
-    parser = command_parser("posattn-recipe", description)
+    parser = command_parser("posattn recipe", description)
     steps = parser.add_subparsers(required=True, metavar="STEP")
     for name, (what, rest, options_of_step) in STEPS.items():
-        end = f"; options of {rest} may follow after --" if rest else ""
+        end = f"; options of {rest} may follow --" if rest else ""
         about = f"{what[0].upper()}{what[1:]}{end}."
         step = steps.add_parser(name, help=what, description=about)
         step.set_defaults(step=name, takes_rest=bool(rest))
@@ -29,14 +29,14 @@ def parse_options(words: Sequence[str], description: str) -> argparse.Namespace:
     options = parser.parse_args(with_model_in_front(parser, words[:cut]))
     options.rest = words[cut + 1 :]
     if options.rest and not options.takes_rest:
-        parser.error(f"nothing may follow --, but there is: {' '.join(options.rest)}")
+        parser.error(f"nothing may follow --, found {' '.join(options.rest)}")
     return options
 
 
 def with_model_in_front(parser: argparse.ArgumentParser, words: list[str]) -> list[str]:
-    """Return the words of `evaluate` with its model after the recipe, wherever it stands.
+    """Move the model of `evaluate` to the place after the recipe.
 
-    The model may be left out, so argparse does not look for it behind options.
+    The model is optional, so argparse does not find it after options.
     """
     if words[:1] != ["evaluate"] or {"-h", "--help"} & set(words):
         return words
@@ -55,12 +55,12 @@ MOST_SEEDS = 1000
 
 
 def seeds_of(text: str) -> list[int]:
-    """Read a list of seeds, as in 1-3,7."""
+    """Read a list of seeds, such as 1-3,7."""
     found: list[int] = []
     for part in text.split(","):
         ends = plain_numbers(part.split("-"))
         if ends is None or len(ends) > 2 or not 0 <= ends[-1] - ends[0] < MOST_SEEDS:
-            raise argparse.ArgumentTypeError(f"expected seeds as in 1-3 or 1,2,5, found '{text}'")
+            raise argparse.ArgumentTypeError(f"expected seeds like 1-3 or 1,2,5, found '{text}'")
         found += range(ends[0], ends[-1] + 1)
     if not found or len(set(found)) < len(found):
         raise argparse.ArgumentTypeError(f"expected each seed once, found '{text}'")
@@ -68,82 +68,81 @@ def seeds_of(text: str) -> list[int]:
 
 
 def option(*names: str, **how: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return an option as a parser takes it."""
     return names, how
 
 
 def number(name: str, what: str, kind=positive, **how: Any):
-    """Return an option that has a number."""
     return option(name, type=kind, help=what, **how)
 
 
 PLACE = (
-    option("recipe", help="name the recipe, or a folder with a recipe.toml"),
+    option("recipe", help="name of a recipe in recipes/, or folder with a recipe.toml"),
     option("--work", type=Path, help="write all files to this folder (default: RECIPE/work)"),
-    option("--dry-run", action="store_true", help="show the commands, and do nothing else"),
+    option("--dry-run", action="store_true", help="only print the commands"),
 )
-MODEL = "name a model of the recipe, or any preset without posattn_"
+MODEL = "model of the recipe, or any preset (without posattn_)"
 CORPORA = option(
     "--corpora",
     nargs="+",
     metavar="NAME",
-    help="take only these corpora, where the recipe has several (default: all that are prepared)",
+    help="for recipes with several corpora: use only these (default: all that are prepared)",
 )
 OF_MODEL = (
     option(
         "--size",
-        help="choose the size of the model (default: the first one, or demo without a GPU)",
+        help="size of the model (default: the first one of the recipe, or demo without a GPU)",
     ),
     CORPORA,
 )
 SEEDS = (
-    number("--seed", "choose the run with this seed (default: 1)", not_negative, default=1),
-    option("--seeds", type=seeds_of, metavar="LIST", help="take several seeds, as in 1-3 or 1,2,5"),
+    number("--seed", "random seed (default: 1)", not_negative, default=1),
+    option("--seeds", type=seeds_of, metavar="LIST", help="several seeds, such as 1-3 or 1,2,5"),
 )
 TRAINING = (
-    number("--updates", "train for N updates, and not as the recipe says"),
+    number("--updates", "train for N updates (default: as in the recipe)"),
     number(
         "--tokens",
-        f"put N tokens on a GPU at once; the batch stays the recipe's (default: {DEFAULT_TOKENS})",
+        "tokens that fit into a GPU at once; the size of a batch does not depend on it "
+        f"(default: {DEFAULT_TOKENS})",
     ),
     option(
         "--precision",
         choices=PRECISIONS,
-        help="compute in this precision, which is else the one that the GPU does best",
+        help="precision of training (default: the fastest one of the GPU)",
     ),
 )
 EVALUATION = (
-    number("--last", "average the last N checkpoints (default: as the recipe says)"),
+    number("--last", "average the last N checkpoints (default: as in the recipe)"),
     number(
         "--examples",
-        "keep trees and attention of the first N sentences for the report (default: %(default)s)",
+        "show trees and attention of the first N sentences in the report (default: %(default)s)",
         not_negative,
         default=5,
     ),
 )
 DEVICE = (
-    option("--cpu", action="store_true", help="work on the CPU, without GPUs"),
-    number("--gpus", "use N GPUs of this machine, which several runs share (default: all)"),
-    number("--processes", "with --cpu: start N processes"),
+    option("--cpu", action="store_true", help="use the CPU only"),
+    number("--gpus", "use N GPUs of this machine, divided among parallel runs (default: all)"),
+    number("--processes", "with --cpu: number of processes per run (default: 1)"),
     number(
         "--at-once",
-        "do N runs side by side (default: as many as there are cores or GPUs for)",
+        "number of parallel runs (default: as many as the cores or GPUs permit)",
     ),
 )
 MACHINE = (
     *DEVICE,
     number("--nodes", "train on N machines together", default=1),
-    option("--rendezvous", metavar="HOST:PORT", help="the N machines meet here"),
+    option("--rendezvous", metavar="HOST:PORT", help="address at which the N machines connect"),
     number(
         "--node-rank",
-        "say which of the machines this one is, where 0 is HOST (default: torch decides)",
+        "rank of this machine, where 0 is HOST (default: torch assigns one)",
         not_negative,
     ),
 )
-STEPS = {  # what each step does, the program whose options may follow --, and its own options
+STEPS = {  # name -> description, program whose options may follow --, own options
     "prepare": (
-        "turn a corpus into data for fairseq, with the trees of each control",
-        "posattn-prepare",
+        "build the data folders for fairseq from a corpus, with the trees that the models need",
+        "posattn prepare",
         (
             *PLACE,
             option(
@@ -151,19 +150,19 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
                 dest="source",
                 type=Path,
                 metavar="FOLDER",
-                help="read the corpus in DIR (default: download it, where that is allowed)",
+                help="read the corpus from FOLDER (default: as in the recipe, or download it)",
             ),
             option("--any-size", action="store_true", help="accept any number of sentences"),
             option(
                 "--models",
                 nargs="+",
                 metavar="MODEL",
-                help="make only the data that these models of the recipe read (default: all)",
+                help="build only the data that these models of the recipe need (default: all)",
             ),
         ),
     ),
     "train": (
-        "train a model with one seed or several",
+        "train a model with one or several seeds",
         "fairseq-train",
         (*PLACE, option("model", help=MODEL), *OF_MODEL, *SEEDS, *TRAINING, *MACHINE),
     ),
@@ -174,23 +173,22 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
             *PLACE,
             option("model", nargs="?", help=MODEL),
             *(*OF_MODEL, *SEEDS, *EVALUATION, *DEVICE),
-            number("--updates", "choose the run of N updates"),
+            number("--updates", "select the run that was trained for N updates"),
             option(
                 "--precision",
                 choices=PRECISIONS,
-                help="choose the run that was trained with this --precision",
+                help="select the run that was trained with this --precision",
             ),
             option("--run", metavar="FOLDER", help="evaluate the run in this folder of WORK/runs"),
             option(
                 "--baseline",
                 metavar="MODEL",
-                help="compare with another model of this size, which was trained with the same "
-                "seeds",
+                help="compare with another model of this size, trained with the same seeds",
             ),
             option(
                 "--with-parsing",
                 action="store_true",
-                help="measure the speed with live parsing, too",
+                help="also measure the speed of translation with live parsing",
             ),
             option(
                 "--on-valid",
@@ -206,67 +204,65 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
             *PLACE,
             option(
                 "--size",
-                help="take only the models of this size (default: all, or demo without a GPU)",
+                help="use only the models of this size (default: all, or demo without a GPU)",
             ),
             *(CORPORA, *SEEDS, *TRAINING, *EVALUATION, *MACHINE),
             option(
                 "--keep",
                 action="store_true",
-                help="keep the translations of all runs in RECIPE/study",
+                help="store the translations of all runs in RECIPE/study",
             ),
             option(
                 "--from-study",
                 action="store_true",
-                help="train nothing: make the tables from the translations that are kept in "
-                "RECIPE/study, of all seeds without --seeds; needs the texts that prepare made",
+                help="train nothing, but score the translations stored in RECIPE/study (default: "
+                "of all seeds); requires the texts written by prepare",
             ),
             option(
-                "--models", nargs="+", metavar="MODEL", help="take only these models of the recipe"
+                "--models", nargs="+", metavar="MODEL", help="use only these models of the recipe"
             ),
             option(
                 "--baseline",
                 action="append",
                 default=[],
                 metavar="MODEL",
-                help="compare all models with this one of their size; may be given several times "
-                "(default: the first of the size among the chosen models)",
+                help="compare all models with this one of the same size; can be repeated (default: "
+                "the first chosen model of each size)",
             ),
         ),
     ),
     "sweep": (
-        "train and evaluate a model with several values of an option, and draw the scores",
+        "train and evaluate a model with several values of an option, and plot the scores",
         "fairseq-train",
         (
             *PLACE,
-            option(
-                "--size", help="take the models of this size (default: the first of the recipe)"
-            ),
+            option("--size", help="size of the models (default: the first one of the recipe)"),
             *(*SEEDS, *TRAINING, *EVALUATION, *MACHINE),
         ),
     ),
     "options": (
-        "print the options of fairseq-train for a preset of a size: demo, small, base or big",
+        "print options of fairseq-train for a preset at a size: demo, small, base or big",
         "",
         (
-            option("model", help="name a preset without posattn_"),
-            option("size", help="name the size; demo is fitted to the number of sentences"),
-            option("data", type=Path, help="the data folder of posattn-prepare"),
+            option("model", help="preset, without posattn_"),
+            option("size", help="size; demo is adjusted to the number of sentences"),
+            option("data", type=Path, help="data folder written by posattn prepare"),
         ),
     ),
     "new": (
         "write a recipe for a corpus of your own",
         "",
         (
-            option("folder", type=Path, help="write the recipe into this folder, such as mine"),
+            option("folder", type=Path, help="write the recipe to this folder, such as mine"),
             option(
                 "--source",
                 required=True,
-                help="translate from this language, in which file names end",
+                help="source language, the suffix of the file names (en)",
             ),
             option(
                 "--target",
                 required=True,
-                help="translate into this language, in which file names end",
+                help="target language, the suffix of the file names (de)",
             ),
             option(
                 "--from",
@@ -274,8 +270,8 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
                 type=Path,
                 required=True,
                 metavar="FOLDER",
-                help="the folder has train, valid and test (or test1, test2 and so on) in both "
-                "languages, such as train.en, plain or compressed",
+                help="folder with train, valid and test (or test1, test2 and so on) in both "
+                "languages, such as train.en; may be compressed",
             ),
         ),
     ),

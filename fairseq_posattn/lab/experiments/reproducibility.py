@@ -1,7 +1,7 @@
-"""Write the page of what a reviewer asks: reproducibility.md, beside the tables.
+"""Write reproducibility.md, which answers the questions of a reproducibility checklist.
 
-All of it comes from the records of the runs, their logs, their scores and recipe.toml. What none of
-them tells is left out, or the page says that it is not known.
+Its content comes from the records, logs and scores of the runs and from recipe.toml. Facts that
+none of them contains are omitted or reported as unknown.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from fairseq_posattn.lab.scoring.plain_tables import Marked, Table, markdown
 PAGE, PREPARED = "reproducibility.md", "data.called"
 SACREBLEU = re.compile(r"version:([^|]+)")
 KEPT = (
-    "The recipe keeps the translations of these runs and the options of their trainings, so "
-    "parameters, times and machines are not known."
+    "The recipe contains only the translations and the training options of these runs, so "
+    "parameters, times and machines are unknown."
 )
-BOUNDS = "In brackets: 95 % for other sentences and, with several runs, other trainings."
+BOUNDS = "In brackets: 95 % interval for new sentences and, with several runs, new trainings."
 TIMES = (
-    "Training is the time in its log; if it was interrupted and went on, the sum. Translating is "
-    "what fairseq-generate counts, for all test sets; its machine is not noted. Of several runs: "
-    "the mean, and in brackets the shortest and the longest."
+    "Training: time in the log, summed if the run was interrupted and resumed. Translating: time "
+    "reported by fairseq-generate for all test sets, on a machine that is not recorded. With "
+    "several runs: mean, and in brackets minimum and maximum."
 )
 CHOICES = (
-    "These are options of fairseq-train, without dashes. updates is its max-update, batch-tokens "
-    "are those of an update over all processes, and the trees `own` are those of the data, without "
-    "a control."
+    "These are options of fairseq-train, without dashes. updates is max-update, batch-tokens is "
+    "the number of tokens per update over all processes, and the trees `own` are those of the "
+    "data, without a control."
 )
 ENERGY = (
-    "The mean of a training: what Linux counts of the processors, and the power of the GPUs by "
-    "nvidia-smi over the time. Both are of the whole processor or GPU, with all that ran beside "
-    "the training, and without memory, disks and cooling."
+    "Mean per training run: energy of the processors, as counted by Linux, and of the GPUs, from "
+    "the power that nvidia-smi reports. Both include other programs that ran on the same "
+    "processor or GPU, and exclude memory, disks and cooling."
 )
-TRANSLATING = "averaged, beam and lenpen say how the models translate."
+TRANSLATING = "averaged, beam and lenpen are options of translation."
 Section = Iterator[str]
 Cells = list[str | Marked]
 
 
 def write_page(place: Workplace, plan: Plan, lines: Sequence[Line], runs: Sequence[Run]) -> None:
-    """Write the page about all runs of a table into the work folder."""
+    """Write the page about all runs of a table to the work folder."""
     of_system: dict[str, list[Run]] = {line.row.system: [] for line in lines}
     for run in runs:
         of_system[run.record.system].append(run)
@@ -63,13 +63,12 @@ def write_page(place: Workplace, plan: Plan, lines: Sequence[Line], runs: Sequen
 
 
 def note_preparing(place: Workplace, plan: Plan) -> None:
-    """Note by what command the data were prepared."""
+    """Record the command that prepared the data, for the page."""
     with written_whole(place.work / PREPARED) as file:
         file.write(f"{plan.called}\n")
 
 
 def page(facts: Facts) -> Iterator[str]:
-    """Yield the lines of the page."""
     yield f"# {visible(facts.place.content.title)}: how to repeat it"
     if facts.plan.from_study:
         yield from ("", KEPT)
@@ -99,7 +98,6 @@ def models(facts: Facts) -> Section:
 
 
 def bounded(cell: Cell) -> str:
-    """Return the main score with its interval."""
     if cell.system is None or cell.main is None:
         return NONE
     ends = known(cell.main.interval)
@@ -108,7 +106,7 @@ def bounded(cell: Cell) -> str:
 
 
 def times(seconds: Sequence[float | None]) -> str:
-    """Return the mean of some times and their bounds, if all of them are known."""
+    """Format the mean and the range of some times; NONE unless all of them are known."""
     found = [one for one in seconds if one is not None]
     if not found or len(found) < len(seconds):
         return NONE
@@ -117,7 +115,6 @@ def times(seconds: Sequence[float | None]) -> str:
 
 
 def machines(facts: Facts) -> Section:
-    """Yield the machines that trained, each with its runs."""
     if facts.plan.from_study:
         return
     found: dict[tuple[str, ...], dict[str, Run]] = {}
@@ -129,17 +126,16 @@ def machines(facts: Facts) -> Section:
         head = ["processor", "cores", "memory", "GPUs", "processes", "precision", "runs"]
         rows = [[*cells, named(facts, list(runs.values()))] for cells, runs in found.items()]
         note = (
-            "The trainings started on these machines; one that went on elsewhere has several rows."
+            "Machines on which training started; a run that resumed elsewhere is in several rows."
         )
         yield from markdown([Table("", head, rows, [note])])
     if unknown:
         yield from [""] if found else []
         runs = named(facts, list(unknown.values()))
-        yield f"The machine is not known of these runs: {runs}."
+        yield f"The machine is unknown for these runs: {runs}."
 
 
 def cells_of(start: Start) -> tuple[str, ...]:
-    """Return what a row says of a machine."""
     counts = Counter(start.gpus)
     gpus = ", ".join(f"{count} × {name}" for name, count in counts.items()) or "none"
     threads = f", threads of each: {start.threads}" if start.threads else ""
@@ -148,7 +144,6 @@ def cells_of(start: Start) -> tuple[str, ...]:
 
 
 def named(facts: Facts, runs: Sequence[Run]) -> str:
-    """Return the names of some runs, which may be all."""
     if len(runs) == len(facts.runs):
         return "all"
     seeds: dict[str, list[str]] = {}
@@ -158,7 +153,7 @@ def named(facts: Facts, runs: Sequence[Run]) -> str:
 
 
 def energy(facts: Facts) -> Section:
-    """Yield the energy of the trainings that were metered; without any this is left out."""
+    """Yield the table of measured energy; nothing if no run was measured."""
     rows: list[Cells] = []
     for line in facts.lines:
         runs = facts.of_system[line.row.system]
@@ -174,13 +169,13 @@ def energy(facts: Facts) -> Section:
 
 
 def kilowatt_hours(joules: Sequence[float | None]) -> str:
-    """Return the mean of some energies, if all of them are known."""
+    """Format the mean of some energies; NONE unless all of them are known."""
     found = [one for one in joules if one is not None]
     return f"{mean(found) / 3.6e6:.3g} kWh" if found and len(found) == len(joules) else NONE
 
 
 def hyper_parameters(facts: Facts) -> Section:
-    """Yield what was chosen for all models, what for each, and how."""
+    """Yield the options of all models, those of single models, and how they were chosen."""
     chosen = [facts.choices(line) for line in facts.lines]
     names = dict.fromkeys(name for of_model in chosen for name in of_model)
     shared = [name for name in names if len({one.get(name) for one in chosen}) == 1]
@@ -202,11 +197,11 @@ def hyper_parameters(facts: Facts) -> Section:
 def told_by_recipe(what: str, told: str, key: str) -> str:
     if told:
         return f"{what}: {visible(told)}"
-    return f"{what}: this is not known; `{key}` in recipe.toml would say it."
+    return f"{what}: unknown; state it as `{key}` in recipe.toml."
 
 
 def data(facts: Facts) -> Section:
-    """Yield the sizes of the texts, their licence, and the checksums."""
+    """Yield the sizes of the texts, their licence and checksums."""
     place, corpus = facts.place, facts.place.content.corpus
     roles = {corpus.train: "training", corpus.valid: "validation"}
     rows = []
@@ -218,7 +213,7 @@ def data(facts: Facts) -> Section:
     if pairs := facts.pairs():
         notes.append(f"The models were trained on {pairs:,} of the training sentences.")
     if words := facts.words():
-        notes.append(f"The training target has {words:,} words, as BLEU counts them.")
+        notes.append(f"The target side of the training set has {words:,} words, as BLEU counts.")
     yield from markdown(
         [Table("", ["text", "split", "sentences"], rows, [" ".join(notes)] if notes else [])]
     )
@@ -227,7 +222,7 @@ def data(facts: Facts) -> Section:
 
 
 def checksums(facts: Facts) -> Table:
-    """Return the table of the files that the trainings read, and of the test sets."""
+    """Return the table of the training files and test sets with their checksums."""
     found: dict[tuple[str, str, str], dict[str, None]] = {}
     for run in facts.runs:
         for name, about in run.record.files.items():
@@ -248,7 +243,7 @@ def checksums(facts: Facts) -> Table:
 
 
 def versions(facts: Facts) -> Section:
-    """Yield the versions of the programs that trained and scored."""
+    """Yield the versions of the programs used for training and scoring."""
     systems = [system for line in facts.lines for system in line.systems]
     found: dict[str, dict[str, None]] = {
         "fairseq_posattn, training": dict.fromkeys(facts.versions()),
@@ -265,13 +260,12 @@ def versions(facts: Facts) -> Section:
 
 
 def commands(facts: Facts) -> Section:
-    """Yield the commands as they were called."""
     noted = facts.place.work / PREPARED
     if noted.exists():
         prepared = noted.read_text(encoding="utf-8").strip()
     else:
-        prepared = f"posattn-recipe prepare {facts.place.recipe.called}"
-        yield from ("With what options the data were prepared is not known.", "")
+        prepared = f"posattn recipe prepare {facts.place.recipe.called}"
+        yield from ("The options with which the data were prepared are unknown.", "")
     yield from ("```bash", visible(prepared), visible(facts.plan.called), "```")
 
 

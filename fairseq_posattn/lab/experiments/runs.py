@@ -1,8 +1,8 @@
-"""Name the runs of a recipe by all that makes them.
+"""The runs of a recipe, each identified by a checksum of its options and data.
 
 A run is the training of a model with one seed. Its folder is runs/NAME.SIZE.seedN.KEY, where KEY
-is a checksum of the options, the updates, the data and all files that options name. So a run with
-other options is another run.
+is a checksum of the options, the number of updates, the data and all files that options name. So
+changing an option creates a new run.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from fairseq_posattn.io.records import Open, as_document, at_least, read_record
 from fairseq_posattn.lab.experiments.allowed import plain, plain_or_empty
 
 RECORD, FINISHED = "run.json", "finished"
-TRAINED = ("checkpoint*.pt", "train*.log", "machine*.json", "curve.jsonl")  # what a training leaves
+TRAINED = ("checkpoint*.pt", "train*.log", "machine*.json", "curve.jsonl")  # outputs of training
 KEY_DIGITS = 8
-SAME = "nothing"  # in which two runs differ
+SAME = "nothing"  # the difference of equal runs
 AGAIN = "move the folder away, and train again"
 
 
 @dataclass(frozen=True)
 class RunRecord(Open):
-    """This says what a run was made from, as it stands in run.json.
+    """The content of run.json: the inputs and options of a run.
 
-    options: what was given to fairseq-train, without what depends on the machine only.
-    files: the fingerprints of the data, and of other files that the training reads.
-    versions: of this package, for each start of the training.
-    tested: the trees of the test sets, if they are other ones.
+    options: options of fairseq-train, without those that depend on the machine.
+    files: fingerprints of the data and of other files that the training reads.
+    versions: versions of this package that trained the run.
+    tested: trees of the test sets, if they differ from `trees`.
     """
 
     name: str = field(metadata=plain())
@@ -54,7 +54,7 @@ class RunRecord(Open):
 
     @property
     def key(self) -> str:
-        """Return the checksum of all that makes the training."""
+        """Return the checksum of everything that the training depends on."""
         others = ("versions", "name", "tested")
         made_of = {k: v for k, v in as_document(self).items() if k not in others}
         text = json.dumps(made_of, sort_keys=True)
@@ -62,30 +62,28 @@ class RunRecord(Open):
 
     @property
     def test_trees(self) -> str:
-        """Return the trees with which the run is tested."""
         return self.tested or self.trees
 
     @property
     def system(self) -> str:
-        """Return the name that all runs of the model have in common."""
+        """Return the name that the runs of all seeds share."""
         return f"{self.name}.{self.size}"
 
     def choices(self) -> dict[str, list[str]]:
-        """Return all that was chosen, by name."""
+        """Return all settings except the seed, by name."""
         of_training = {k: v for k, v in by_option(self.options).items() if k != "--seed"}
         others = {"trees": [self.trees], "trees of the tests": [self.test_trees]}
         return {"--updates": [str(self.updates)], **others, **of_training}
 
     def refuse_another_training(self, other: RunRecord) -> None:
-        """Refuse a run of a model that differs from one of another seed in more than the seed."""
         if (found := self.difference(other)) != SAME:
             raise InputError(
-                f"{self.system}: the runs of the seeds {other.seed} and {self.seed} were trained "
-                f"differently ({found}); score each by itself, or train both alike"
+                f"{self.system}: the runs with seeds {other.seed} and {self.seed} were trained "
+                f"differently ({found}); score them separately, or train both with equal options"
             )
 
     def difference(self, other: RunRecord) -> str:
-        """Return the first thing in which two runs of one name differ."""
+        """Describe the first difference between two runs, or return SAME."""
         now, was = self.choices(), other.choices()
         for name in dict.fromkeys([*now, *was]):
             if now.get(name) != was.get(name):
@@ -93,13 +91,17 @@ class RunRecord(Open):
                 return f"{name} was '{before[:60]}', is now '{after[:60]}'"
         for name in sorted({*self.files, *other.files}):
             if self.files.get(name) != other.files.get(name):
-                return f"the file {name} is another one"
+                return f"the content of {name} differs"
         return SAME
 
 
 def by_option(words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values of each option of a command line, after it or after =, and the last ones
-    of an option that is there twice."""
+    """Return the values of each option of a command line; the last one of equal options counts.
+
+    Example:
+
+        by_option(["--a=1", "--b", "2", "3"])  # {"--a": ["1"], "--b": ["2", "3"]}
+    """
     found: dict[str, list[str]] = {}
     name = ""
     for word in words:
@@ -113,7 +115,7 @@ def by_option(words: Sequence[str]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Run:
-    """A run has a folder among those of all runs."""
+    """A run, with its record; `runs` is the parent of its folder."""
 
     runs: Path
     record: RunRecord
@@ -124,20 +126,21 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Return the name of the run without its key."""
+        """Return the name of the run, which is that of its folder without the key."""
         return f"{self.record.system}.seed{self.record.seed}"
 
     def translations(self, test: str) -> Path:
-        """Return the file of what the run wrote for a test set."""
         return self.folder / f"{test}.hyp"
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the training has come to its end."""
         return (self.folder / FINISHED).exists()
 
     def begin(self) -> str:
-        """Make the folder, or note that the run goes on; return what differs from a former run."""
+        """Create the folder of the run, or record that it resumes.
+
+        Returns how it differs from the newest run of the same name, or an empty text.
+        """
         path, versions = self.folder / RECORD, []
         new = not path.exists()
         former = [run for run in runs_in(self.runs) if run.name == self.name] if new else []
@@ -149,24 +152,27 @@ class Run:
         if not former:
             return ""
         return (
-            f"this is another run than {former[-1].folder.name} "
+            f"this run differs from {former[-1].folder.name} "
             f"({self.record.difference(former[-1].record)})"
         )
 
     def write(self, versions: Sequence[str]) -> None:
-        """Write what the run was made from, and by which versions."""
+        """Write run.json with the record and these versions of the package."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with written_whole(self.folder / RECORD) as file:
             json.dump({**as_document(self.record), "versions": versions}, file, indent=1)
 
     def finish(self) -> None:
-        """Note that the training has come to its end, in words that no other training has."""
+        """Mark the training as complete, in a file with unique content."""
         with written_whole(self.folder / FINISHED) as file:
             file.write(f"{self.record.updates} {secrets.token_hex(8)}\n")
 
 
 def take_over(run: Run) -> Path | None:
-    """Take the training of a run of another name that is the same; return its folder, or None."""
+    """Copy the training of a finished run with the same key, but another name.
+
+    Returns the folder of that run, or None if there is none.
+    """
     for other in runs_in(run.runs):
         if other.record.key == run.record.key and other.is_finished:
             for pattern in TRAINED:
@@ -179,36 +185,36 @@ def take_over(run: Run) -> Path | None:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """Return all runs in a folder, the oldest first."""
+    """Return all runs in a folder, oldest first."""
     paths = sorted(folder.glob(f"*/{RECORD}"), key=lambda path: path.stat().st_mtime)
     found = [Run(folder, read_record(RunRecord, path, AGAIN)) for path in paths]
     return [run for run, path in zip(found, paths, strict=True) if run.folder == path.parent]
 
 
 def one_run(folder: Path, system: str, seed: int, planned: Callable[[], Run] | None = None) -> Run:
-    """Return the finished run of a model with a seed, or refuse if there are none or several.
+    """Return the finished run of a model with a seed; raise an InputError unless it is unique.
 
-    planned: of several runs, the one that this function returns is taken, if it is finished.
+    planned: returns the run to prefer among several finished ones.
     """
     found = [run for run in runs_in(folder) if run.name == f"{system}.seed{seed}"]
     finished = [run for run in found if run.is_finished]
     if not finished:
-        state = "its training has not ended" if found else "it was not trained"
-        raise InputError(f"{folder}/{system}.seed{seed}: {state}; start train.sh first")
+        state = "its training is not complete" if found else "it was not trained"
+        raise InputError(f"{folder}/{system}.seed{seed}: {state}; run train.sh first")
     if len(finished) > 1 and planned is not None and planned().is_finished:
         return planned()
     if len(finished) > 1:
         names = ", ".join(run.folder.name for run in finished)
         raise InputError(
-            f"{folder}: there are {len(finished)} runs of this name, which differ in "
-            f"{finished[-1].record.difference(finished[0].record)}; name the folder of one with "
-            f"--run: {names}"
+            f"{folder}: {len(finished)} finished runs are called {system}.seed{seed} "
+            f"({finished[-1].record.difference(finished[0].record)}); select one with --run, "
+            f"among {names}"
         )
     return finished[0]
 
 
 def fingerprints(data: Sequence[Path], patterns: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the fingerprints of the files of all shards that match a pattern."""
+    """Return the fingerprints of the files that match a pattern, in all shards of the data."""
     found = {}
     for folder in data:
         prefix = f"{folder.name}/" if len(data) > 1 else ""
@@ -219,23 +225,22 @@ def fingerprints(data: Sequence[Path], patterns: Sequence[str]) -> dict[str, dic
 
 
 def fingerprint_of(path: Path) -> dict[str, Any]:
-    """Return the fingerprint of a file, computed once as long as it stays the same."""
+    """Return the fingerprint of a file, cached until its size or modification time changes."""
     state = path.stat()
     return cached(str(path), state.st_size, state.st_mtime_ns)
 
 
 def named_files(words: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the fingerprints of the files that the values of options name, also after =."""
+    """Return the fingerprints of the files that options name, including those after =."""
     return {path: fingerprint(path) for path in files_in(words)}
 
 
 def files_in(words: Sequence[str]) -> list[str]:
-    """Return the files that the values of options name, alone or as in NAME=FILE."""
+    """Return the existing files among the values of options, plain or in the form NAME=FILE."""
     values = [value for word in words for value in (word, word.partition("=")[2])]
     return [v for v in dict.fromkeys(values) if not v.startswith("-") and os.path.isfile(v)]
 
 
 @cache
 def cached(path: str, _size: int, _changed: int) -> dict[str, Any]:
-    """Return the fingerprint of a file that has this size and was changed at this time."""
     return fingerprint(path)

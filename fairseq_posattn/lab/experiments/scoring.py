@@ -1,4 +1,4 @@
-"""Score the runs of a model together, alone or against the runs of a baseline."""
+"""Score all runs of a model together, alone or against the runs of a baseline."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def score(
     test: str,
     plan: Plan,
 ) -> Path:
-    """Write the scores of a test set into results, once, and return the file.
+    """Score a test set unless it was scored before; return the JSON file in work/results.
 
-    Its name ends in a checksum of the runs and of all choices, so other choices make another file.
+    The file name ends in a checksum of the runs and settings, so other settings create a new file.
     """
     options = options_of(place, runs, baseline, test, plan)
     hypotheses = [run.translations(test) for run in runs]
@@ -58,7 +58,6 @@ def score(
 def options_of(
     place: Workplace, runs: Sequence[Run], baseline: Sequence[Run], test: str, plan: Plan
 ) -> dict[str, Any]:
-    """Return the options of posattn-score."""
     content, subset = place.content, place.subsets(plan)[test]
     options: dict[str, Any] = {
         "name": runs[0].record.system,
@@ -75,7 +74,7 @@ def options_of(
     words, trees = place.pieces / f"{subset}.words", place.pieces / f"{subset}.conllu.xz"
     if place.shell.is_there(words):
         options |= {"source": words, "trees": trees}
-    else:  # data without a parser have no words of their own
+    else:  # without a parser, there is no file of words
         options["source"] = place.raw / f"{test}.{content.source}"
     if is_lower_case(place, runs[0]):
         options["lowercase"] = True
@@ -86,7 +85,7 @@ def options_of(
 
 
 def files_of(place: Workplace, run: Run, test: str, plan: Plan) -> dict[str, Any]:
-    """Return the options of posattn-score that name what the first run has besides translations."""
+    """Return the options of posattn score for the logs, examples and heads of the first run."""
     options: dict[str, Any] = {
         "pieces": run.folder / f"{test}.src",
         "separator": separator(place, run),
@@ -103,7 +102,7 @@ def files_of(place: Workplace, run: Run, test: str, plan: Plan) -> dict[str, Any
 
 
 def check_scoring(place: Workplace) -> None:
-    """Refuse a target language that cannot be scored here, before hours of other work."""
+    """Raise an InputError early if the target language cannot be scored on this machine."""
     from fairseq_posattn.lab.scoring.metrics.scores import Settings
 
     chosen = place.content.evaluation.score
@@ -111,14 +110,16 @@ def check_scoring(place: Workplace) -> None:
 
 
 def labels_of(place: Workplace, test: str) -> dict[str, Path]:
-    """Return the file of the labels that the sentences of a test set have, by their names."""
+    """Return the files with labels of a test set's sentences, by name of the labels."""
     names = place.content.evaluation.subsets.get(test, [])
     return {name: place.raw / f"{test}.{name}" for name in names}
 
 
 def check_labels(place: Workplace) -> None:
-    """Refuse labels that do not fit the test sets, or published figures of labels that nobody has,
-    before hours of other work."""
+    """Raise an InputError early if labels do not fit a test set.
+
+    Also if recipe.toml contains published scores for a label that no sentence has.
+    """
     from fairseq_posattn.lab.scoring.metrics.buckets import read_labels
     from fairseq_posattn.lab.scoring.metrics.texts import read_text
     from fairseq_posattn.lab.scoring.score_record import MEAN
@@ -131,28 +132,26 @@ def check_labels(place: Workplace) -> None:
     for title, figures in place.content.evaluation.published.items():
         if others := [label for label in figures if label not in known]:
             raise InputError(
-                f"{place.recipe.folder / FILE}: evaluation.published.{title} has '{others[0]}', "
-                f"but no sentence has this label; {REMEDY}"
+                f"{place.recipe.folder / FILE}: evaluation.published.{title} contains "
+                f"'{others[0]}', but no sentence has this label; {REMEDY}"
             )
 
 
 def is_lower_case(place: Workplace, run: Run) -> bool:
-    """Return whether the data have small letters only, so that scores must not count others."""
+    """Return whether the data are lowercased, so that scores must ignore case."""
     data = place.first_shard(run.record.test_trees)
     return pipeline.exists(data) and TextPipeline.load(data).config.lowercase
 
 
 def separator(place: Workplace, run: Run) -> str:
-    """Return the mark in the pieces of the data."""
     data = place.first_shard(run.record.test_trees)
     return TextPipeline.load(data).separator if pipeline.exists(data) else SEPARATOR
 
 
 def logs(folder: Path, pattern: str, name: str) -> list[Path]:
-    """Return the logs that match a pattern, or the one that there will be."""
+    """Return the logs that match a pattern, or (in a dry run) the expected one."""
     return sorted(folder.glob(pattern)) or [folder / name]
 
 
 def is_file(value: object) -> bool:
-    """Return whether the value of an option names files."""
     return any(isinstance(one, Path) for one in (value if isinstance(value, list) else [value]))

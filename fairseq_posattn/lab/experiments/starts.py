@@ -1,7 +1,7 @@
-"""Note the machine on which a training starts, so that a page can name it beside the times.
+"""Record the machine on which a training run starts, for the page about reproducibility.
 
-runs/RUN/machine.json has an entry for each start that differs from those before it. Beside the log
-train.HOST.log of another machine it is machine.HOST.json.
+runs/RUN/machine.json contains an entry for each start that differs from the earlier ones. For the
+log train.HOST.log of a further machine, the file is machine.HOST.json.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ PACKAGES = {"torch": ["torch"], "fairseq": ["ve-fairseq", "fairseq-fixed", "fair
 
 @dataclass(frozen=True)
 class Start(Open):
-    """A training starts here.
+    """The hardware and software that a training run starts with.
 
-    cores: those that it may use.
-    memory: that of the machine, in bytes.
-    gpus: the names of those that it uses on this machine.
-    processes: on all machines; threads: of each, None where the program decides.
-    versions: of Python, torch and fairseq.
+    cores: number of cores that the process may use.
+    memory: bytes of memory of the machine.
+    gpus: names of the GPUs used on this machine.
+    processes: number of worker processes on all machines.
+    threads: threads per process; None if the program decides.
+    versions: versions of Python, torch and fairseq.
     """
 
     processor: str
@@ -44,13 +45,13 @@ class Start(Open):
 
 @dataclass(frozen=True)
 class Starts(Open):
-    """This is what stands in machine.json."""
+    """The content of machine.json."""
 
     starts: list[Start]
 
 
 def note_start(folder: Path, command: Command, machine: Machine, share: Share) -> None:
-    """Note in the folder of a run that its training starts here by a command."""
+    """Add this machine to the folder of a run, unless an equal start is recorded already."""
     path = folder / machine.file_name("machine")
     former = read_record(Starts, path, AGAIN).starts if path.exists() else []
     start = here(command, machine, share)
@@ -59,13 +60,13 @@ def note_start(folder: Path, command: Command, machine: Machine, share: Share) -
 
 
 def starts_in(folder: Path) -> list[Start]:
-    """Return all starts of a run; there are none in a run of an older version."""
+    """Return all recorded starts of a run; runs of older versions recorded none."""
     paths = sorted(folder.glob("machine*.json"))
     return [start for path in paths for start in read_record(Starts, path, AGAIN).starts]
 
 
 def here(command: Command, machine: Machine, share: Share) -> Start:
-    """Return what is known of this machine and of what a training uses of it."""
+    """Return the properties of this machine and the part of it that a training run uses."""
     threads = str(os.environ.get("OMP_NUM_THREADS", share.threads))
     precision = next((name for name in ("bf16", "fp16") if f"--{name}" in command), "fp32")
     return Start(
@@ -81,7 +82,7 @@ def here(command: Command, machine: Machine, share: Share) -> Start:
 
 
 def processor() -> str:
-    """Return the name of the processor, or its kind where the system does not tell the name."""
+    """Return the model name of the processor, or its architecture if the name is unknown."""
     if (told := Path("/proc/cpuinfo")).exists():
         for line in told.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
@@ -90,7 +91,7 @@ def processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that train, of which fairseq has several names."""
+    """Return the versions of torch and fairseq, whose distribution has several names."""
     found: dict[str, str] = {}
     for package, names in PACKAGES.items():
         for name in names:

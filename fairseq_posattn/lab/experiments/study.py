@@ -1,9 +1,9 @@
-"""Keep the translations of runs in a recipe, so that its tables can be made without a training.
+"""Store the translations of runs in a recipe, so that its tables can be made without training.
 
-RECIPE/study/NAME.SIZE.seedN.TEST.xz has what a run wrote for a test set, and
-RECIPE/study/NAME.SIZE.seedN.json from what the run was made, how it translated, and the checksums
-of the references. Runs are pooled in one row only if they differ in nothing but the seed, or if
-`pooled_because` in the record says why they belong together.
+RECIPE/study/NAME.SIZE.seedN.TEST.xz contains the translations of a test set. The record
+RECIPE/study/NAME.SIZE.seedN.json contains the options and data of the run, the settings of its
+translation, and the checksums of the references. Runs are pooled in one row only if they differ
+in the seed alone, or if `pooled_because` in a record gives a reason to pool them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SEED = "--seed"
 
 @dataclass(frozen=True)
 class KeptRecord(RunRecord):
-    """This says what a run that is kept was made from.
+    """The record of a stored run.
 
-    references: the SHA-256 of each reference of each test set; records of older versions lack it.
-    translated: how it translated, such as the beam; records of older versions lack it.
-    pooled_because: why it belongs to the other runs of its name, although it differs from them.
+    references: SHA-256 of each reference of each test set; missing in older records.
+    translated: settings of the translation, such as the beam; missing in older records.
+    pooled_because: reason to pool this run with others of its name although it differs from them.
     """
 
     references: dict[str, list[str]] = field(default_factory=dict)
@@ -47,9 +47,9 @@ class KeptRecord(RunRecord):
 
 @dataclass(frozen=True)
 class Kept(Run):
-    """Only the translations of this run are there.
+    """A stored run, of which only the translations exist.
 
-    runs: the logs of its scores are written below this folder.
+    runs: folder for the logs of scoring.
     """
 
     record: KeptRecord
@@ -57,7 +57,6 @@ class Kept(Run):
 
     @property
     def file(self) -> Path:
-        """Return the path of the record."""
         return self.study / f"{self.name}.json"
 
     @cached_property
@@ -67,7 +66,7 @@ class Kept(Run):
     def translations(self, test: str) -> Path:
         path = self.study / f"{self.name}.{test}.xz"
         if not path.exists():
-            raise InputError(f"{path}: there is no such file, so {self.name} cannot be scored")
+            raise InputError(f"{path}: there is no such file; restore it, or leave {self.name} out")
         return path
 
 
@@ -78,9 +77,9 @@ def keep(
     references: References | None = None,
     translated: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
-    """Keep what the runs wrote for the test sets; an earlier run of one name gives way.
+    """Store the translations of the test sets; runs stored under the same name are replaced.
 
-    translated: how the runs of each size translated.
+    translated: settings of the translation, by size.
     """
     study.mkdir(exist_ok=True)
     for run in runs:
@@ -91,7 +90,7 @@ def keep(
             test: lzma.compress(run.translations(test).read_bytes(), preset=9) for test in tests
         }
         path = study / f"{run.name}.json"
-        path.unlink(missing_ok=True)  # so no kill leaves a record beside others' translations
+        path.unlink(missing_ok=True)  # no interruption may pair a record with other translations
         for test, content in packed.items():
             with replaced_whole(study / f"{run.name}.{test}.xz") as partial:
                 partial.write_bytes(content)
@@ -100,28 +99,33 @@ def keep(
 
 
 def kept(study: Path, logs: Path) -> list[Kept]:
-    """Return the runs that are kept, by their names."""
+    """Return the stored runs, sorted by model and seed; raise an InputError if there are none.
+
+    logs: folder for the logs of scoring.
+    """
     paths = sorted(study.glob("*.json"))
     if not paths:
-        raise InputError(f"{study}: no run is kept there; keep some by table.sh --keep")
+        raise InputError(f"{study}: no run is stored here; store some with table.sh --keep")
     found = [Kept(logs, read_record(KeptRecord, path, AGAIN), study) for path in paths]
     for run, path in zip(found, paths, strict=True):
         if run.file != path:
             raise InputError(
-                f"{path}: this is the record of {run.name}, which would count twice; delete it, or "
-                f"rename it to {run.file.name}"
+                f"{path}: the record in this file is that of {run.name}, which would count twice; "
+                f"delete the file, or rename it to {run.file.name}"
             )
         seed = [str(run.record.seed)]
         if by_option(run.record.options).get(SEED, seed) != seed:
             raise InputError(
-                f"{path}: seed is {seed[0]}, but the options have another {SEED}; {AGAIN}"
+                f"{path}: seed is {seed[0]}, but the options contain another {SEED}; {AGAIN}"
             )
     return sorted(found, key=lambda run: (run.record.system, run.record.seed))
 
 
 def check_pools(runs: Sequence[Kept]) -> None:
-    """Refuse runs of one name that differ in more than the seed, unless their records say why they
-    belong together."""
+    """Raise an InputError if runs of one model differ in more than the seed.
+
+    Runs whose record gives a reason in `pooled_because` are not checked.
+    """
     first: dict[str, Kept] = {}
     for run in runs:
         if run.record.pooled_because:
@@ -129,29 +133,29 @@ def check_pools(runs: Sequence[Kept]) -> None:
         other = first.setdefault(run.record.system, run)
         if (found := run.record.difference(other.record)) != SAME:
             raise InputError(
-                f"{run.file} does not belong to {other.name} ({found}); delete one of them, choose "
-                'by --seeds, or write into it: "pooled_because": "REASON"'
+                f"{run.file} cannot be pooled with {other.name} ({found}); delete one of them, "
+                'select by --seeds, or add to the file "pooled_because": "REASON"'
             )
 
 
 def check_references(runs: Sequence[Kept], now: References) -> None:
-    """Refuse runs that were kept with other references; say whose references nobody knows."""
+    """Raise an InputError if references changed since a run was stored; log if it is unknown."""
     for run in runs:
         for test, checksums in run.record.references.items():
             if now.get(test) and checksums != now[test]:  # score names a missing file
                 raise InputError(
-                    f"{run.file}: the references of {test} have changed since {run.name} was kept; "
-                    "prepare the texts of then, or keep new runs by table.sh --keep"
+                    f"{run.file}: the references of {test} have changed since {run.name} was "
+                    "stored; prepare the former texts, or store new runs with table.sh --keep"
                 )
     if without := [run for run in runs if not now.keys() <= run.record.references.keys()]:
         say(
-            f"{without[0].file} and {len(without) - 1} others lack checksums of the references, so "
-            "nobody knows whether these have changed since"
+            f"{without[0].file} and {len(without) - 1} others contain no checksums of references, "
+            "so it is unknown whether the references have changed since"
         )
 
 
 def rows_of(runs: Sequence[Kept], known: Sequence[Row]) -> Iterator[Row]:
-    """Yield a row for each model of the runs: those that the recipe has, and then others."""
+    """Yield a row for each model of the runs: first the rows of the recipe, then new ones."""
     systems = {run.record.system: run.record for run in runs}
     for row in known:
         if systems.pop(row.system, None):

@@ -1,4 +1,4 @@
-"""Write the tables and the figure of a translation recipe, with our and the published figures."""
+"""Write the tables and the plot of a translation recipe, with measured and published scores."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ SIGNIFICANT = 0.05
 
 @dataclass
 class Cell:
-    """A cell has the figures of a model on a test set.
+    """The scores of a model on a test set.
 
-    p: of each baseline, by the test over the runs, corrected by Holm; None where there is none.
+    p: by baseline, the p-value of Welch's t-test over the runs, after Holm's correction; None for
+        single runs.
     """
 
     system: ScoredSystem | None
@@ -40,18 +41,16 @@ class Cell:
 
     @property
     def main(self) -> Score | None:
-        """Return the main score, or None if there is none."""
         return self.system.scores.get(self.system.main_score) if self.system else None
 
     def is_significant(self, baseline: str) -> bool:
-        """Return whether the difference to a baseline is significant."""
         p = self.p.get(baseline)
         return p is not None and p < SIGNIFICANT
 
 
 @dataclass
 class Line:
-    """A line has the figures of a model on all test sets, and the baselines of its table."""
+    """The scores of a model on all test sets, with the baselines of the table."""
 
     row: Row
     cells: dict[str, Cell]
@@ -59,17 +58,15 @@ class Line:
 
     @property
     def systems(self) -> list[ScoredSystem]:
-        """Return the model's results that are there."""
         return [cell.system for cell in self.cells.values() if cell.system]
 
     @property
     def runs(self) -> int:
-        """Return how many runs were evaluated."""
         return max((system.run_count for system in self.systems), default=0)
 
     @property
     def training(self) -> Training | None:
-        """Return how the model was trained, or None if nobody knows."""
+        """Return the statistics of the training, or None if they are unknown."""
         return next((system.training for system in self.systems if system.training), None)
 
 
@@ -80,9 +77,9 @@ Results = dict[tuple[str, str, str | None], Path]  # system, test set, baseline 
 def lines_of(
     rows: Sequence[Row], tests: Sequence[str], results: Results, baselines: Sequence[str] = ()
 ) -> list[Line]:
-    """Return the lines of a table, with the p values of all its tests corrected together.
+    """Return the lines of a table, with Holm's correction over all its significance tests.
 
-    baselines: names them in the order of their columns; bold is what differs from the first.
+    baselines: in the order of their columns; scores that differ from the first are bold.
     """
     found, raw = [], []
     for row in rows:
@@ -105,7 +102,7 @@ def lines_of(
 
 
 def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
-    """Correct the p values of all tests; A against B and B against A are one test."""
+    """Apply Holm's correction to all p-values; A against B and B against A count as one test."""
     from fairseq_posattn.lab.scoring.statistics import holm  # a dry run has no numpy
 
     one: dict[object, list[tuple[Cell, str]]] = {}
@@ -120,15 +117,15 @@ def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
 
 
 def welch_p(system: ScoredSystem) -> float | None:
-    """Return p of the difference of the main score over the runs, or None for single runs."""
+    """Return Welch's p-value for the difference of the main score, or None for single runs."""
     compared = differences_of(system).get(system.main_score)
     return known(compared.welch_p) if compared else None
 
 
 def table_of(lines: Sequence[Line]) -> Table:
-    """Return the table; CSV has the name of the test set in front of each of its figures.
+    """Return the table; in CSV, the names of columns start with that of the test set.
 
-    Columns of published figures are there if a row has one.
+    Columns of published scores are omitted if no row has any.
     """
     baselines, tests = lines[0].baselines, list(lines[0].cells)
     main = next((s.main for line in lines for s in line.systems if s.main), "BLEU")
@@ -158,7 +155,7 @@ def table_of(lines: Sequence[Line]) -> Table:
 
 
 def score_cells(cell: Cell, baselines: Sequence[str]) -> Iterator[str | Marked]:
-    """Yield the cells of a model on one test set; bold is what differs from the first baseline."""
+    """Yield the cells of a model on one test set; bold if it differs from the first baseline."""
     main = cell.main
     mean = f"{main.score:.2f}" if main else NONE
     deviation = known(main.deviation) if main else None
@@ -182,18 +179,18 @@ def training_cells(training: Training | None) -> Iterator[str | Marked]:
 
 
 def notes(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield what must be known to read the table."""
+    """Yield the notes below the table: the significance tests and the signatures of scores."""
     if baselines := lines[0].baselines:
         if any(
             p is not None for line in lines for cell in line.cells.values() for p in cell.p.values()
         ):
             yield (
-                "p: Welch's t test over the runs, corrected by Holm for all tests of this table; "
-                f"bold: different from {baselines[0]} (of the same size) with p < {SIGNIFICANT}."
+                "p: Welch's t-test over the runs, with Holm's correction for all tests in this "
+                f"table; bold: differs from {baselines[0]} (same size) with p < {SIGNIFICANT}."
             )
             yield from few_runs(lines)
         else:
-            yield "With single runs no difference is called significant: new ones may differ."
+            yield "Differences between single runs are not tested for significance."
     signatures: dict[str, None] = {}
     for line in lines:
         for system in line.systems:
@@ -204,7 +201,7 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def few_runs(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield what the test with the fewest runs cannot show."""
+    """Yield a note on the smallest p-value that the comparison with the fewest runs can reach."""
     from fairseq_posattn.lab.scoring.statistics import smallest_exact  # a dry run has no numpy
 
     runs = {(line.row.title, line.row.size): line.runs for line in lines}
@@ -218,22 +215,22 @@ def few_runs(lines: Sequence[Line]) -> Iterator[str]:
     smallest, before, after = max((smallest_exact(*pair), *pair) for pair in pairs)
     if smallest > 0.01:
         yield (
-            f"With {before} + {after} runs no exact permutation of the runs can go below "
-            f"p = {smallest:.2g}; Welch's test takes the scores of runs to be normally distributed."
+            f"With {before} + {after} runs, no exact permutation test can reach a p-value below "
+            f"{smallest:.2g}; Welch's t-test assumes that the scores of runs are normally "
+            "distributed."
         )
 
 
 def write_tables(lines: Sequence[Line], start: Path) -> list[str]:
-    """Write START.md, START.csv and START.tex, and return the lines of the first."""
     return plain_tables.write([table_of(lines)], start)
 
 
 def write_parts(
     paths: Iterable[Path], published: Mapping[str, Mapping[str, float]], start: Path
 ) -> None:
-    """Write START.md, START.csv and START.tex with the main score by kinds of sentences.
+    """Write START.md, START.csv and START.tex with the main score on parts of the test sets.
 
-    Of those that have labels, print the tables, and draw START.TEST.NAME.svg.
+    For parts that are defined by labels, also print the tables and plot START.TEST.NAME.svg.
     """
     from fairseq_posattn.lab.scoring.part_tables import part_tables  # a dry run has no numpy
 
@@ -252,15 +249,14 @@ def write_parts(
 
 
 def main_of(path: Path, main: str = "BLEU") -> float:
-    """Return the main score of the recipe."""
     scores = read_system(path).scores
     if main not in scores:
-        raise InputError(f"{path}: the file has no {main}; delete it and start sweep.sh again")
+        raise InputError(f"{path}: the file contains no {main}; delete it and run sweep.sh again")
     return float(scores[main].score)
 
 
 def write_sweep(points: Points, base: float, start: Path, main: str = "BLEU") -> str:
-    """Write START.md and START.png, and return the first."""
+    """Write START.md and START.png, and return the text of START.md."""
     draw(points, base, Path(f"{start}.png"), main)
     rows = [[label, str(value), f"{score:.2f}"] for (label, value), score in points.items()]
     rows.insert(0, ["without", NONE, f"{base:.2f}"])
@@ -272,7 +268,6 @@ def write_sweep(points: Points, base: float, start: Path, main: str = "BLEU") ->
 
 
 def draw(points: Points, base: float, out: Path, main: str) -> None:
-    """Draw the main score against the values of each series."""
     from matplotlib.figure import Figure
 
     labels = list(dict.fromkeys(label for label, _ in points))

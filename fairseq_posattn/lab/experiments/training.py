@@ -38,7 +38,7 @@ from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
 from fairseq_posattn.trees.sentence import KINDS
 
 READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
-TRAINING = {  # what Vaswani et al. (2017) have; a recipe names what differs
+TRAINING = {  # the settings of Vaswani et al. (2017); a recipe overrides them
     "criterion": "label_smoothed_cross_entropy",
     "label-smoothing": 0.1,
     "optimizer": "adam",
@@ -50,8 +50,8 @@ TRAINING = {  # what Vaswani et al. (2017) have; a recipe names what differs
     "warmup-init-lr": "1e-7",
 }
 RESET = "reset-dataloader"
-TOTAL = "total-num-update"  # the updates over which a learning rate falls
-OURS = {  # what the engine says itself, and what a user can do
+TOTAL = "total-num-update"  # the number of updates over which the learning rate decays
+OURS = {  # options that the engine sets itself, and what to do instead
     "--seed": "use --seed or --seeds before --",
     "--max-update": "use --updates before --",
     "--save-dir": "use --work before --",
@@ -59,13 +59,11 @@ OURS = {  # what the engine says itself, and what a user can do
 
 
 def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
-    """Return the run of a model with a seed, by all that makes it."""
+    """Return the run of a model with a seed, identified by its options and data."""
     refuse_chosen(plan.training, OURS)
     data = place.data(row.trees)
     if not place.shell.is_there(data):
-        raise InputError(
-            f"{data}: there are no data; start {called('prepare', place.recipe.called)} first"
-        )
+        raise InputError(f"{data}: no data; run {called('prepare', place.recipe.called)} first")
     place.shell.act(check_texts, place, row.trees)
     options = arguments(dict(sorted(options_of(place, row, seed, plan).items()))) + [*plan.training]
     if plan.precision:
@@ -80,7 +78,6 @@ def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
 
 
 def updates(place: Workplace, row: Row, plan: Plan) -> int:
-    """Return how many updates a model is trained for."""
     return plan.updates or place.content.sizes[row.size].updates
 
 
@@ -94,10 +91,10 @@ def options_of(place: Workplace, row: Row, seed: int, plan: Plan) -> dict[str, A
 
 
 def options_of_size(model: str, size: Size, training: Options) -> dict[str, Any]:
-    """Return the options of a preset at a size, with those of its training."""
+    """Return the options of a preset at a size; `training` overrides the defaults."""
     chosen = {**TRAINING, **training}
     if chosen["lr-scheduler"] != TRAINING["lr-scheduler"] and "warmup-init-lr" not in training:
-        del chosen["warmup-init-lr"]  # not all schedules have it
+        del chosen["warmup-init-lr"]  # not all learning rate schedules support it
     return {
         "arch": f"posattn_{model}{size.arch}",
         "batch-tokens": size.batch_tokens,
@@ -106,9 +103,11 @@ def options_of_size(model: str, size: Size, training: Options) -> dict[str, Any]
 
 
 def options_for(model: str, name: str, data: Path) -> list[str]:
-    """Return the options with which fairseq-train trains a preset at a shared size on data.
+    """Return the options of fairseq-train for a preset at a shared size, adjusted to the data.
 
-    They are for all GPUs that are visible, or for the CPU if there is none.
+    They suit all visible GPUs, or the CPU if there is none.
+
+        options_for("structural", "small", Path("data"))
     """
     refuse_unknown([model], presets())
     shards = sorted(data.glob("shard*")) or [data]
@@ -122,7 +121,7 @@ def options_for(model: str, name: str, data: Path) -> list[str]:
 
 
 def on_machine(options: Options, machine: Machine, size: Size, updates: int) -> dict[str, Any]:
-    """Return the options with the batches of a machine, and those about length and checkpoints."""
+    """Add the options for batches, number of updates and checkpoints on a machine."""
     return {
         **{name: value for name, value in options.items() if name != "batch-tokens"},
         **machine.batch(options["batch-tokens"]),
@@ -135,20 +134,19 @@ def on_machine(options: Options, machine: Machine, size: Size, updates: int) -> 
 
 
 def training_pairs(data: Path) -> int:
-    """Return the number of sentence pairs in the training data of a folder."""
+    """Return the number of sentence pairs in the training set of a data folder."""
     from fairseq.data.indexed_dataset import MMapIndexedDataset
 
     for path in data.glob("train.*-*.*.bin"):
         _, languages, language, *more = path.stem.split(".")
-        if languages.startswith(f"{language}-") and not more:  # .tree.bin has the trees
+        if languages.startswith(f"{language}-") and not more:  # .tree.bin contains the trees
             return len(MMapIndexedDataset(str(path.with_suffix(""))))
-    raise InputError(f"{data}: there are no training data; name a data folder of posattn-prepare")
+    raise InputError(f"{data}: no training data; name a data folder written by posattn prepare")
 
 
 def command_of(
     place: Workplace, run: Run, row: Row, plan: Plan, machine: Machine
 ) -> list[str | Path]:
-    """Return the command that trains a run."""
     size = place.content.sizes[row.size]
     given = options_of(place, row, run.record.seed, plan)
     options = {
@@ -167,7 +165,7 @@ def command_of(
 def train_once(
     place: Place, run: Run, command_of: Callable[[], Command], machine: Machine, share: Share
 ) -> None:
-    """Train a run by a command to its end, unless that was done."""
+    """Train a run with the command that `command_of` returns, unless it is finished."""
     with alone_in(place, run, machine):
         if place.shell.act(begin, place, run, instead=True):
             train(place, run, command_of(), machine, share)
@@ -175,7 +173,10 @@ def train_once(
 
 @contextmanager
 def alone_in(place: Place, run: Run, machine: Machine) -> Iterator[None]:
-    """Wait until no other process trains a run, and let none begin; several machines share it."""
+    """Lock a run, after waiting until no other process trains it.
+
+    There is no lock if several machines train the run together.
+    """
     if machine.nodes > 1 or run.is_finished:
         yield
         return
@@ -185,19 +186,16 @@ def alone_in(place: Place, run: Run, machine: Machine) -> Iterator[None]:
 
 
 def train(place: Place, run: Run, command: Command, machine: Machine, share: Share) -> None:
-    """Train a run by a command, and show how far it is."""
     if f"--{RESET}" in command:
-        place.board.finish(run.name, "processes or batches have changed: the epoch begins again")
+        place.board.finish(run.name, "processes or batches have changed, so the epoch restarts")
     log = run.folder / machine.log_name()
     progress, reader = TrainingProgress(run.record.updates), LogReader(log)
 
     def look() -> None:
         before = progress.time_left()
         progress.read(reader.new_lines())
-        first = not before and bool(
-            progress.time_left()
-        )  # is told at once, also outside a terminal
-        place.board.show(run.name, str(progress), first)
+        is_first = not before and bool(progress.time_left())  # show the first estimate at once
+        place.board.show(run.name, str(progress), is_first)
         meter.look()
 
     def finish() -> None:
@@ -214,19 +212,19 @@ def train(place: Place, run: Run, command: Command, machine: Machine, share: Sha
 
 
 def begin(place: Place, run: Run) -> bool:
-    """Note that a training begins, and return True, unless it has come to its end before."""
+    """Record the start of a run and return True, or return False if it is finished already."""
     if run.is_finished:
-        place.board.finish(run.name, f"the training has ended before ({run.folder})")
+        place.board.finish(run.name, f"already trained ({run.folder})")
         return False
     if told := run.begin():
         place.board.finish(run.name, told)
     if other := take_over(run):
-        place.board.finish(run.name, f"this training is that of {other}")
+        place.board.finish(run.name, f"already trained as {other}, which was copied")
     return other is None
 
 
 def beginning(folder: Path) -> str:
-    """Return how a training begins: anew, or where its last checkpoint ends."""
+    """Describe the start of a run: from scratch, or from its last checkpoint."""
     update = None
     if any(folder.glob("checkpoint*.pt")):
         from fairseq_posattn import plugin  # noqa: F401  (it loads checkpoints safely)
@@ -239,17 +237,17 @@ def beginning(folder: Path) -> str:
 
 
 def save_interval(every: int, averaged: int, updates: int) -> int:
-    """Return after how many updates a checkpoint is saved, so that there are enough to average."""
+    """Return the number of updates between checkpoints, so that there are enough to average."""
     if updates // every > averaged:
         return every
     return max(1, updates // (averaged + 1))
 
 
 def resets(folder: Path, options: Mapping[str, Any], given: Sequence[str]) -> list[str]:
-    """Return the option that begins the epoch anew where processes or batches are others.
+    """Return the option that restarts the epoch if the number of processes or batches changed.
 
-    fairseq counts the place in the epoch in batches of a process. All machines read from the
-    checkpoint how it was trained, so they agree.
+    fairseq stores the position in the epoch as a number of batches per process. All machines read
+    the former settings from the checkpoint, so they agree.
     """
     last = folder / "checkpoint_last.pt"
     if not last.exists():
@@ -261,8 +259,7 @@ def resets(folder: Path, options: Mapping[str, Any], given: Sequence[str]) -> li
 
 
 def batches_of(checkpoint: Path) -> tuple[str, str, str]:
-    """Return the number of processes, the tokens of each at once, and the batches of an update, as
-    options have them."""
+    """Read distributed-world-size, max-tokens and update-freq from a checkpoint."""
     from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 
     from fairseq_posattn import plugin  # noqa: F401  (it loads checkpoints safely)

@@ -50,11 +50,11 @@ from fairseq_posattn.lab.experiments.tables import (
 from fairseq_posattn.lab.experiments.training import command_of, run_of
 from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
 
-WITHOUT = {"corpora": "--corpora {}: this recipe has one corpus; leave it out"}
+WITHOUT = {"corpora": "--corpora {} does not apply to a recipe with one corpus; leave it out"}
 
 
 class Translation(Experiment):
-    """The models of the recipe translate its test sets, and are scored."""
+    """An experiment whose models translate the test sets of a corpus and are scored."""
 
     without = WITHOUT
     place: Workplace
@@ -65,8 +65,7 @@ class Translation(Experiment):
         super().__init__(file, workplace, plan, *machine)
 
     def sized(self, asked: str | None) -> str | None:
-        """Return the size, which is `demo`, on the CPU, where nothing is asked for and no GPU is
-        visible."""
+        """Return the requested size; without any request and any GPU, choose `demo` on the CPU."""
         machine = self.machine
         chosen = (
             self.plan.from_study
@@ -79,8 +78,8 @@ class Translation(Experiment):
         self.machine = replace(machine, cpu=True)
         updates = self.plan.updates or self.place.content.sizes[DEMO].updates
         say(
-            f"no GPU is visible: models of the size {DEMO} are trained on the CPU, for {updates:,} "
-            "updates each; --size with --cpu or --gpus chooses otherwise"
+            f"no GPU is visible, so models of size {DEMO} are trained on the CPU, for {updates:,} "
+            "updates each; choose otherwise with --size and --cpu or --gpus"
         )
         return DEMO
 
@@ -88,7 +87,7 @@ class Translation(Experiment):
         return self.place.recipe.row(model, size)
 
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
-        """Return the rows of a size, or all; names that are not among them are refused."""
+        """Return the rows of a size, or all rows; raise an InputError for unknown names."""
         rows = self.place.recipe.rows(size)
         if self.plan.from_study:
             rows = list(rows_of(self.kept(size), rows))
@@ -96,14 +95,13 @@ class Translation(Experiment):
         return rows
 
     def planned(self, rows: Sequence[Row], seeds: Seeds) -> list[tuple[Row, Run]]:
-        """Return all runs of the models, each beside its model."""
         return [(row, run_of(self.place, row, seed, self.plan)) for seed in seeds for row in rows]
 
     def command_of(self, row: Row, run: Run, machine: Machine) -> Command:
         return command_of(self.place, run, row, self.plan, machine)
 
     def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
-        """Translate the test sets with a run."""
+        """Translate the test sets with a run; store examples only if it is `shown`."""
         plan = self.plan if shown else replace(self.plan, examples=0)
         evaluate(self.place, run, plan, machine, share)
 
@@ -118,7 +116,7 @@ class Translation(Experiment):
         self.place.shell.act(note_preparing, self.place, self.plan)
 
     def trained(self, row: Row, seeds: Seeds) -> list[Run]:
-        """Return the runs of a model: those of the plan, or the only ones that there are."""
+        """Return the runs of a model with the given options or, without any, the existing ones."""
         plan = self.plan
         if plan.training or plan.updates or plan.precision:
             return super().trained(row, seeds)
@@ -137,29 +135,29 @@ class Translation(Experiment):
         return found
 
     def named(self, folder: str) -> Run:
-        """Return the run in a folder of this name."""
+        """Return the finished run in a folder of this name; raise an InputError if none exists."""
         name = Path(folder).name
         found = [run for run in runs_in(self.place.runs) if run.folder.name == name]
         if not found or not found[0].is_finished:
             raise InputError(
-                f"{self.place.runs / name}: there is no finished run with a {RECORD} in this "
-                "folder; name another one with --run"
+                f"{self.place.runs / name}: the folder contains no finished run with a {RECORD}; "
+                "name another one with --run"
             )
         return found[0]
 
     def finished(self, rows: Sequence[Row], seeds: Seeds) -> list[Run]:
-        """Train and evaluate all rows with all seeds, if they can be scored."""
+        """Train and evaluate all rows with all seeds, or return the stored runs (from_study)."""
         self.place.shell.act(check_scoring, self.place)
         if self.plan.from_study:
             found = self.kept(None, seeds)
             if absent := set(seeds) - {run.record.seed for run in found}:
-                raise InputError(f"no run is kept with --seeds {min(absent)}; choose another one")
+                raise InputError(f"no run with seed {min(absent)} is stored; change --seeds")
             there = {run.record.system for run in found}
             for row in rows:
                 if row.system not in there:
                     raise InputError(
-                        f"{row.title}: no run that is kept has one of these --seeds; name others, "
-                        "or leave it out of --models"
+                        f"{row.title}: no run with one of these --seeds is stored; choose other "
+                        "seeds, or leave this model out of --models"
                     )
             found = [run for run in found if run.record.system in {row.system for row in rows}]
             check_pools(found)
@@ -168,7 +166,7 @@ class Translation(Experiment):
         return super().finished(rows, seeds)
 
     def kept(self, size: str | None, seeds: Seeds = ()) -> list[Kept]:
-        """Return the runs that are kept: of a size, with some seeds, or all."""
+        """Return the stored runs, or those of a size or with some seeds."""
         return [
             run
             for run in kept(self.place.recipe.folder / STUDY, self.place.work / STUDY)
@@ -176,13 +174,11 @@ class Translation(Experiment):
         ]
 
     def show(self, row: Row | None, runs: Sequence[Run], others: Sequence[Run]) -> None:
-        """Score the runs together, and print the main figures."""
         for test in self.place.subsets(self.plan):
             path = score(self.place, runs, others, test, self.plan)
             self.place.shell.act(print_scores, path)
 
     def write(self, rows: Sequence[Row], runs: Sequence[Run], baselines: Sequence[str]) -> None:
-        """Write the tables and the report of all runs."""
         tests = list(self.place.subsets(self.plan))
         results: Results = {}
         for row in rows:
@@ -206,7 +202,7 @@ class Translation(Experiment):
             self.place.shell.act(self.keep, runs, tests)
 
     def keep(self, runs: Sequence[Run], tests: Sequence[str]) -> None:
-        """Keep the translations in the recipe, and all that makes them."""
+        """Store the translations of all runs in the recipe, with the settings that made them."""
         evaluation = self.place.content.evaluation
         translated = {
             name: {
@@ -219,7 +215,6 @@ class Translation(Experiment):
         keep(self.place.recipe.folder / STUDY, runs, tests, self.references(), translated)
 
     def references(self) -> dict[str, list[str]]:
-        """Return the SHA-256 of each reference of each test set."""
         found = {}
         for test in self.place.content.corpus.tests:
             files = files_in(arguments(references(self.place.recipe, self.place.raw, test)))
@@ -234,7 +229,7 @@ class Translation(Experiment):
         test: str,
         baselines: Sequence[str],
     ) -> Results:
-        """Return the results of a model on a test set, one for each baseline of its size."""
+        """Score a model on a test set, against each baseline of its size; return the files."""
         of_size = {other.title: other for other in rows if other.size == row.size}
         others = [of_size[name] for name in baselines or list(of_size)[:1] if name in of_size]
         compared: list[Row | None] = [other for other in others if other.system != row.system]
@@ -246,9 +241,9 @@ class Translation(Experiment):
         return found
 
     def sweep(self, size: str | None, seeds: Seeds) -> None:
-        """Train and evaluate the models of the recipe's sweep, and draw their scores.
+        """Train and evaluate the models of the recipe's sweep, and plot their scores.
 
-        size: that of the models, or None for the first one of the recipe.
+        size: the size of the models; None for the first one of the recipe.
         """
         size = self.place.recipe.size(size)
         sweep = self.place.content.sweep
@@ -281,7 +276,7 @@ def of_system(runs: Sequence[Run], system: str) -> list[Run]:
 
 
 def first_of_sizes(rows: Sequence[Row]) -> list[str]:
-    """Return the first model of each size, with which the others of the size are compared."""
+    """Return the first model of each size: the default baselines."""
     first: dict[str, str] = {}
     for row in rows:
         first.setdefault(row.size, row.title)
@@ -294,4 +289,4 @@ def print_scores(path: Path) -> None:
     from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
     print("\n".join(lines(read_record(ScoredSystem, path, "evaluate again"))), flush=True)
-    print(f"{path}: the scores are written here", file=sys.stderr)
+    print(f"{path}: the scores were written to this file", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Run the programs that make the data of a trial and test its models."""
+"""Helpers with which the trial.py of a recipe makes data and tests models."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TASK = ("task", "source-lang", "target-lang")
 
 
 class TrialTools(Experiment):
-    """This has what the trial.py of a recipe calls."""
+    """The methods that the trial.py of a recipe calls."""
 
     content: TrialContent
 
     def data(self, corpus: str, seed: int) -> Path:
-        """Return the folder of the data for a training."""
+        """Return the data folder for a training run."""
         raise NotImplementedError
 
     def once(
@@ -37,20 +37,20 @@ class TrialTools(Experiment):
         outputs: Sequence[Path],
         action: Callable[[], object],
     ) -> None:
-        """Make data by an action, unless they were made with the same choices and inputs before.
+        """Make data, unless they were made with the same choices and inputs before.
 
-        Of several recipes that are started at once, the others wait for the first one.
+        If several recipes need the same data at once, one makes them and the others wait.
         """
         with self.place.shell.alone(self.place.work / f"making.{name}"):
             self.place.once("data", self.place.work, name, choices, inputs, outputs, action)
         self.place.board.finish("data")
 
     def make(self, *words: str | Path) -> None:
-        """Run a Python module or program that makes data; its output goes to prepare.log."""
+        """Run a Python module or program that makes data, with its output in prepare.log."""
         self.place.shell.run(called(*words), self.place.work / "prepare.log")
 
     def preprocess(self, data: Path, *words: str | Path) -> None:
-        """Make a data folder by fairseq-preprocess, which is there when it is complete."""
+        """Make a data folder with fairseq-preprocess, atomically."""
         whole = self.place.shell.act(folder_written_whole, data, True, instead=nullcontext(data))
         with whole as made:
             self.make(PREPROCESS, *words, "--destdir", made)
@@ -58,7 +58,7 @@ class TrialTools(Experiment):
     def program(
         self, name: str, options: Options, run: Run, machine: Machine, share: Share, log: Path
     ) -> None:
-        """Run a program of fairseq on the data of a run, whose whole output is the log."""
+        """Run one of fairseq's programs on the data of a run; its output replaces the log."""
         shared = {key: value for key, value in self.content.training.items() if key in TASK}
         everything = {"user-dir": USER_DIR, **shared, **options, "cpu": machine.cpu}
         data = self.data(run.record.size, run.record.seed)
@@ -66,19 +66,23 @@ class TrialTools(Experiment):
         self.place.shell.run(command, log, share.environment(), append=False)
 
     def given(self, source: Path | None) -> Path:
-        """Return the folder of --from, which must be there."""
+        """Return the folder given by --from; raise an InputError if it does not exist."""
         if source is None:
-            raise InputError(f"name the folder of the corpus: prepare.sh {self.name} --from DIR")
+            raise InputError(
+                f"{self.name} needs the folder of its corpus; name it with --from FOLDER"
+            )
         if not source.is_dir():
-            raise InputError(f"{source}: there is no such folder; name that of the corpus")
+            raise InputError(
+                f"{source}: there is no such folder; name that of the corpus with --from"
+            )
         return source
 
     def command(self, run: Run, share: Share, *words: str | Path) -> None:
-        """Run a Python module or program with its arguments; it adds to the log of the tests."""
+        """Run a Python module or program, with its output appended to the run's evaluate.log."""
         self.place.shell.run(called(*words), run.folder / "evaluate.log", share.environment())
 
 
 def called(program: str | Path, *words: str | Path) -> Command:
-    """Return the command that runs a module by its name, or a program by its path."""
+    """Return the command that runs a module (str) or a Python file (Path)."""
     start = python(str(program))
     return [*(start if isinstance(program, str) else [start[0], program]), *words]

@@ -1,7 +1,7 @@
-"""Train and test the models of a recipe that is no translation of a corpus, such as taggers.
+"""Train and test the models of recipes for other tasks than translation, such as tagging.
 
-The folder of such a recipe has, beside its recipe.toml, a trial.py with a class `Recipe` derived
-from Trial. It says how the data are made, how a model is tested, and what stands in the tables.
+Besides its recipe.toml, such a recipe has a trial.py that defines a class `Recipe`, derived from
+Trial: how data are made, how a model is tested, and what the tables contain.
 """
 
 from __future__ import annotations
@@ -38,50 +38,63 @@ AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
 UPDATES = "max-update"
 NO_TRANSLATION = (
-    "{name} does not translate; leave out --last, --with-parsing, --on-valid, --keep and "
+    "{name} is no translation recipe; leave out --last, --with-parsing, --on-valid, --keep and "
     "--from-study"
 )
-WITHOUT = {  # options of the doors that a trial has no use for
-    "tokens": "--tokens {}: the recipe.toml of {name} says how large a batch is; leave it out",
+WITHOUT = {  # options that a trial does not support
+    "tokens": "--tokens {} is set in the recipe.toml of {name}; leave it out",
     "last": NO_TRANSLATION,
     "with_parsing": NO_TRANSLATION,
     "on_valid": NO_TRANSLATION,
-    "size": "--size {}: the models of {name} have one size only",
-    "run": "--run {}: choose a run of {name} by MODEL, --corpora and --seed",
+    "size": "--size {} does not apply, because the models of {name} have one size; leave it out",
+    "run": "--run {} does not apply to {name}; select a run by MODEL, --corpora and --seed",
     "keep": NO_TRANSLATION,
     "from_study": NO_TRANSLATION,
-    "evaluate.baseline": "{name} compares models in recipes/table.sh",
+    "evaluate.baseline": "{name} does not compare here; give --baseline to recipes/table.sh",
 }
-Results = dict[tuple[str, str], list[dict[str, Any]]]  # model and corpus -> a result for each seed
+Results = dict[tuple[str, str], list[dict[str, Any]]]  # model and corpus -> a result per seed
 
 
 class Trial(TrialTools):
-    """A trial makes data, and trains and tests the models of its recipe on them.
+    """Makes data, and trains and tests the models of a recipe on them.
 
-    A recipe derives its class `Recipe` from this one. It must define `data`, `test` and `tables`,
-    and may define the methods that follow them. The corpus of a run is the `size` of its record.
+    A recipe derives its class `Recipe` from this one. It must implement `data`, `test` and
+    `tables`, and may override the methods that follow them:
+
+        class Recipe(Trial):
+            def data(self, corpus, seed):
+                return self.place.work / "data" / corpus
+
+            def test(self, run, corpus, machine, share):
+                self.program("validate", {"path": run.folder / "checkpoint_best.pt"}, ...)
+                return {"accuracy": ...}
+
+            def tables(self, rows, results, baseline):
+                return [Table(...)]
+
+    In the record of a run, `size` is the name of the corpus.
     """
 
     without = WITHOUT
     read_in_training: Sequence[str] = ("train.*", "valid.*", "dict*.txt")
-    compares = False  # whether the tables test the seeds of the models against those of a baseline
+    compares = False  # whether the tables compare models with a baseline
 
     def __init__(self, file: Path, place: Place, plan: Plan, machine: Machine, *more: Any):
         machine = replace(machine, precision=machine.precision or "fp32")
         super().__init__(file, place, plan, machine, *more)
         self.content = read_content(TrialContent, file)
 
-    # What a recipe defines
+    # Methods that a recipe must implement
 
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
-        """Test a trained model, and return what the tables show of it."""
+        """Test a trained model, and return its results for the tables, as JSON values."""
         raise NotImplementedError
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         """Return the tables of all results."""
         raise NotImplementedError
 
-    # What a recipe may define
+    # Methods that a recipe may override
 
     def corpora(self) -> list[str]:
         """Return the names of the corpora whose data are complete."""
@@ -89,27 +102,26 @@ class Trial(TrialTools):
         return [path.stem for path in stamps if "outputs" in read_json(path, AGAIN)]
 
     def choices_of_test(self) -> list[Any]:
-        """Return what was chosen on the command line that changes a test."""
+        """Return the settings that a test depends on; if they change, it is repeated."""
         return []
 
     def make_data(self, corpus: str, seed: int) -> None:
-        """Make sure that there are data before a training."""
+        """Make the data for a run; by default, raise an InputError if they do not exist."""
         if not self.place.shell.is_there(self.data(corpus, seed)):
             raise InputError(
-                f"{self.data(corpus, seed)}: there are no data; start recipes/prepare.sh "
-                f"{self.name} first"
+                f"{self.data(corpus, seed)}: no data; run recipes/prepare.sh {self.name} first"
             )
 
     def test_files(self, corpus: str, seed: int) -> list[Path]:
-        """Return the files that a test reads, beside the model."""
+        """Return the files that a test reads, except the model."""
         return sorted(self.data(corpus, seed).glob("test.*"))
 
     def outputs(self, folder: Path) -> Options:
-        """Return options of fairseq-train about further files of a run."""
+        """Return options of fairseq-train for further output files of a run."""
         return {}
 
     def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
-        """Draw figures of all results; `runs` has those of each model."""
+        """Plot the results; `runs` contains the runs of each model."""
 
     # The hooks of an experiment
 
@@ -117,30 +129,28 @@ class Trial(TrialTools):
         return next(row for row in self.rows(size, [model]) if row.name == model)
 
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[TrialRow]:
-        """Return the rows of the table, and those named beside; unknown ones are refused."""
+        """Return the rows of the table and the named ones; raise InputError for unknown names."""
         refuse_unknown(names, [row.name for row in self.content.models])
         return [row for row in self.content.models if row.in_table or row.name in names]
 
     def chosen_corpora(self) -> list[str]:
-        """Return the corpora on which models are trained and tested."""
+        """Return the corpora to train and test on: those of --corpora, or all."""
         known = self.corpora()
         self.place.shell.act(self.check_corpora, known)
         return list(dict.fromkeys(self.chosen)) or known or ["CORPUS"]
 
     def check_corpora(self, known: Sequence[str]) -> None:
-        """Refuse corpora that have no data."""
         if not known:
             raise InputError(
-                f"{self.place.work}: there are no data; start recipes/prepare.sh {self.name} first"
+                f"{self.place.work}: no data; run recipes/prepare.sh {self.name} first"
             )
         for name in self.chosen:
             if name not in known:
                 raise InputError(
-                    f"--corpora {name}: there is no such corpus; choose among: {' '.join(known)}"
+                    f"--corpora names an unknown corpus {name}; choose among {' '.join(known)}"
                 )
 
     def planned(self, rows: Sequence[TrialRow], seeds: Seeds) -> list[tuple[TrialRow, Run]]:
-        """Return all runs, those of a corpus and a seed one after the other."""
         found = []
         for corpus in self.chosen_corpora():
             for seed in seeds:
@@ -149,9 +159,9 @@ class Trial(TrialTools):
         return found
 
     def shares(self, jobs: int) -> tuple[Machine, list[Share]]:
-        """Return how so many jobs share the machine.
+        """Divide the machine among a number of jobs.
 
-        These models are small: each run has one GPU, where --gpus names no other number.
+        These models are small, so each run uses one GPU unless --gpus is given.
         """
         machine, parts = shares(self.machine, jobs, self.at_once)
         if not machine.cpu and self.machine.gpus is None and machine.devices():
@@ -164,15 +174,13 @@ class Trial(TrialTools):
         if self.plan.updates:
             if UPDATES not in found:
                 raise InputError(
-                    f"{self.name} counts epochs, not updates; give -- --max-epoch N in place of "
-                    "--updates"
+                    f"{self.name} counts epochs, not updates; replace --updates by -- --max-epoch N"
                 )
             names = [name for name in (UPDATES, TOTAL) if name in found]
             found |= dict.fromkeys(names, self.plan.updates)
         return found
 
     def run_of(self, row: TrialRow, corpus: str, seed: int) -> Run:
-        """Return the run of a model with a seed on a corpus, by all that makes it."""
         refuse_chosen(self.plan.training, OURS)
         options = self.options_of(row, corpus, seed)
         words = arguments(dict(sorted(options.items()))) + [*self.plan.training]
@@ -225,8 +233,8 @@ class Trial(TrialTools):
 
     def table(self, rows: Sequence[TrialRow], seeds: Seeds, baselines: Sequence[str]) -> None:
         if len(baselines) > self.compares:
-            count = "one --baseline" if self.compares else "no --baseline"
-            raise InputError(f"{self.name} compares with {count}")
+            count = "only one" if self.compares else "no"
+            raise InputError(f"{self.name} supports {count} --baseline; give fewer")
         super().table(rows, seeds, baselines)
 
     def show(self, row: TrialRow, runs: Sequence[Run], others: Sequence[Run]) -> None:
@@ -245,7 +253,7 @@ class Trial(TrialTools):
         baseline: str,
         start: Path | None = None,
     ) -> None:
-        """Print the tables of these runs; with `start`, write them and draw the figures, too."""
+        """Print the tables of these runs; if `start` is given, also write them and plot figures."""
         results: Results = {}
         of_models: dict[str, list[Run]] = {}
         for run in runs:
@@ -260,28 +268,26 @@ class Trial(TrialTools):
             try:
                 self.draw(rows, results, of_models)
             except ImportError:
-                text = "there is none: it needs matplotlib (pip install 'fairseq_posattn[lab]')"
+                text = "skipped; it requires matplotlib (pip install 'fairseq_posattn[lab]')"
                 self.place.board.finish("figure", text)
 
 
 def shared_out(sentences: int, processes: int) -> int:
-    """Return how many sentences of a batch each process gets, which must be equally many."""
+    """Divide the sentences of a batch among processes; raise an InputError if unequal."""
     if sentences % processes:
         raise InputError(
             f"{processes} processes cannot share the {sentences} sentences of a batch equally; "
-            f"give --gpus (or --processes) a number that divides {sentences}"
+            f"give --gpus (or --processes) a divisor of {sentences}"
         )
     return sentences // processes
 
 
 def trial_class(file: Path) -> type[Trial] | None:
-    """Return the class that a recipe's trial.py defines, or None if it has no such file."""
+    """Return the class `Recipe` of a recipe's trial.py, or None if there is no trial.py."""
     module = module_beside(file.parent / TRIAL, f"trial_of_{file.parent.name}")
     if module is None:
         return None
     found = getattr(module, "Recipe", None)
     if not (isinstance(found, type) and issubclass(found, Trial)):
-        raise InputError(
-            f"{file.parent / TRIAL}: there is no class Recipe derived from Trial; define one"
-        )
+        raise InputError(f"{file.parent / TRIAL}: no class Recipe derived from Trial; define one")
     return found

@@ -1,4 +1,4 @@
-"""Know the folders of an experiment, and what the user asks of it."""
+"""The folders of an experiment, and the options that the user gave for it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fairseq_posattn.work.made import Steps
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan holds what the user asks of trainings and evaluations, beside the models.
+    """The user's options for training and evaluation.
 
-    updates, last: replace those of the recipe, if they are given.
-    training: options of fairseq-train from the end of the command line.
-    examples: the trees and the attention of so many sentences are kept for the report.
-    keep, from_study: the translations are kept in the recipe, or those that are kept there are
-        scored, and nothing is trained.
-    called: the command line that asks for all this.
+    updates, last: override the number of updates and of averaged checkpoints of the recipe.
+    training: options of fairseq-train, given after --.
+    examples: number of sentences whose trees and attention weights are stored for the report.
+    keep: store the translations in the recipe.
+    from_study: score the translations stored in the recipe, and train nothing.
+    called: the command line.
     """
 
     updates: int | None = None
@@ -42,7 +42,7 @@ class Plan:
 
 @dataclass
 class Place:
-    """A recipe works in this folder, by this shell, and shows what it does on the board."""
+    """The work folder of a recipe, with the shell and the progress display that it uses."""
 
     work: Path
     shell: Shell
@@ -63,11 +63,14 @@ class Place:
         outputs: Sequence[Path],
         action: Callable[[], object],
     ) -> None:
-        """Do a step of the work in a folder once; the board shows it in the line `about`."""
+        """Run a step, unless it was completed with the same choices and inputs.
+
+        about: the line of the progress display that shows the step.
+        """
         if self.shell.dry_run:
             action()
             return
-        if (folder, about) not in self.steps:  # they know the checksums of large files
+        if (folder, about) not in self.steps:  # reused, because it caches checksums
             tell = partial(self.board.show, about, new=True)
             self.steps[folder, about] = Steps(folder, tell)
         self.steps[folder, about].do(name, choices, inputs, outputs, action)
@@ -75,7 +78,7 @@ class Place:
 
 @dataclass
 class Workplace(Place):
-    """A translation recipe has these folders for its texts and data."""
+    """The work folder of a translation recipe, with the folders for texts and data."""
 
     recipe: Recipe = field(kw_only=True)
 
@@ -89,19 +92,19 @@ class Workplace(Place):
 
     @property
     def pieces(self) -> Path:
-        """Return the folder of the files between the steps of posattn-prepare."""
+        """Return the folder of posattn prepare's intermediate files."""
         return self.pieces_of("own")
 
     def pieces_of(self, trees: str) -> Path:
-        """Return this folder for a control of trees; those of parsers have one of their own."""
+        """Return the folder of intermediate files; all control trees share that of `own`."""
         return self.work / (f"data.{trees}.work" if self.are_parsed(trees) else "data.work")
 
     def are_parsed(self, trees: str) -> bool:
-        """Return whether trees are those of a parser, where the recipe's own are others."""
+        """Return whether trees come from a parser although the recipe has other trees."""
         return trees in self.content.corpus.all_parsers
 
     def data(self, trees: str) -> Path:
-        """Return the data folder for a control of trees."""
+        """Return the data folder with these trees."""
         if self.are_parsed(trees):
             return self.work / f"data.{trees}"
         control = TreeControl.from_tag(trees)
@@ -113,11 +116,11 @@ class Workplace(Place):
         return sorted(data.glob("shard*"), key=lambda path: int(path.name[5:])) or [data]
 
     def first_shard(self, trees: str) -> Path:
-        """Return the data folder that has the test sets."""
+        """Return the data folder, or its first shard, which contains the test sets."""
         return self.shards(trees)[0]
 
     def subsets(self, plan: Plan) -> dict[str, str]:
-        """Return fairseq's name of each test set, or that of the validation set."""
+        """Map the test sets, or with on_valid the validation set, to fairseq's subset names."""
         corpus = self.content.corpus
         if plan.on_valid:
             return {corpus.valid: "valid"}
@@ -125,7 +128,7 @@ class Workplace(Place):
 
     @property
     def task(self) -> dict[str, Any]:
-        """Return the options that all programs of fairseq need."""
+        """Return the options that all of fairseq's programs require."""
         return {
             "user-dir": USER_DIR,
             "task": "structured_translation",

@@ -1,4 +1,4 @@
-"""A sheet of paper for matplotlib: places are in inches from the upper left corner."""
+"""A matplotlib figure with coordinates in inches from the upper left corner."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Canvas:
-    """A figure has a known size, so places are given in inches."""
+    """A figure of known size, with methods that take coordinates in inches."""
 
     figure: Figure
     width: float
     height: float
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
-        """Write text whose upper left corner, unless the style says otherwise, is at x and y."""
+        """Draw text with its upper left corner at (x, y), unless `style` aligns it otherwise."""
         place = x / self.width, 1 - y / self.height
         self.figure.text(*place, text, **{"va": "top", **style})
 
     def axes(self, x: float, y: float, width: float, height: float) -> Axes:
-        """Return axes of this size without ticks; their upper left corner is at x and y."""
+        """Add axes without ticks, with their upper left corner at (x, y)."""
         bottom = 1 - (y + height) / self.height
         size = x / self.width, bottom, width / self.width, height / self.height
         return self.figure.add_axes(size, xticks=[], yticks=[])
@@ -48,14 +48,14 @@ class Canvas:
 
 @dataclass(frozen=True)
 class Strip:
-    """A part of a sheet, as wide as it is: how high it is, and what draws it at a y."""
+    """A part of a figure, as wide as the figure: its height, and a function that draws it at y."""
 
     height: float
     draw: Callable[[Canvas, float], None]
 
 
 def drawn(strips: Sequence[Strip], width: float) -> Figure:
-    """Return a figure of strips, one below the other."""
+    """Draw strips below each other."""
     from matplotlib.figure import Figure
 
     height = sum(strip.height for strip in strips)

@@ -1,6 +1,6 @@
-"""Write a picture into a file whose ending says of what kind it is.
+"""Write a picture to a PNG, SVG or HTML file.
 
-PNG and SVG are drawn with matplotlib; the same picture gives the same bytes.
+PNG and SVG are drawn with matplotlib; the output is deterministic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fairseq_posattn.lab.pictures.rows import limits
 from fairseq_posattn.lab.report.drawing import import_matplotlib, printable
 
 DPI, COLOURS = 100, 160
-SIDE = 0.12  # margin of the sheet
+SIDE = 0.12  # margin of the figure
 EAST_ASIAN = (
     *(f"Noto Sans CJK {region}" for region in ("JP", "SC", "KR", "TC", "HK")),
     *("Source Han Sans", "IPAGothic", "IPAPGothic", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei"),
@@ -34,39 +34,38 @@ EAST_ASIAN = (
     *("Malgun Gothic", "NanumGothic", "Droid Sans Fallback", "Arial Unicode MS"),
 )
 LINE = 0.175  # height of a line of text
-LETTERS = 15.5  # of text of size 8, in an inch; a little fewer than fit
+LETTERS = 15.5  # characters per inch at size 8; slightly fewer than fit
 
 
 def save(picture: Picture, path: Path, kind: str) -> bool:
-    """Write the picture into a file; return whether the fonts have all of its letters."""
+    """Write the picture to a file; return whether the fonts contain all of its characters."""
     has_all = drawn_with([], picture, path, kind)
     fonts = [] if has_all or kind == "svg" else east_asian_fonts()
     return has_all or (bool(fonts) and drawn_with(fonts, picture, path, kind))
 
 
 def east_asian_fonts() -> list[str]:
-    """Return the names of installed fonts with East Asian letters, which the usual one lacks."""
+    """Return the names of installed fonts with East Asian characters."""
     from matplotlib import font_manager
 
-    # it would warn that such fonts have no bold letters
+    # suppress warnings that these fonts have no bold weight
     logging.getLogger(font_manager.__name__).setLevel(logging.ERROR)
     manager = font_manager.fontManager
     known = {font.fname for font in manager.ttflist}
     for path in font_manager.findSystemFonts():
-        if path not in known:  # it was installed after matplotlib made its list
-            with contextlib.suppress(Exception):  # matplotlib cannot read all fonts
+        if path not in known:  # installed after matplotlib cached its list of fonts
+            with contextlib.suppress(Exception):  # matplotlib cannot read every font
                 manager.addfont(path)
     there = {font.name for font in manager.ttflist}
     return [name for name in EAST_ASIAN if name in there]
 
 
 def drawn_with(fonts: Sequence[str], picture: Picture, path: Path, kind: str) -> bool:
-    """Write the picture, with more fonts for letters that the usual one lacks; return whether they
-    have all of its letters."""
+    """Write the picture with these fallback fonts; return whether no character is missing."""
     matplotlib = import_matplotlib()
     with matplotlib.rc_context(), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", UserWarning)
-        matplotlib.rcdefaults()  # whatever a matplotlibrc says
+        matplotlib.rcdefaults()  # ignore a user's matplotlibrc
         matplotlib.rcParams.update(STYLE)
         if fonts:
             matplotlib.rcParams["font.family"] = ["DejaVu Sans", *fonts]
@@ -79,8 +78,8 @@ def drawn_with(fonts: Sequence[str], picture: Picture, path: Path, kind: str) ->
 
 
 def with_palette(file: io.BytesIO, about: dict[str, str]) -> bytes:
-    """Return a PNG with few colours, in a third of the bytes."""
-    from PIL import Image, PngImagePlugin  # matplotlib brings it
+    """Reduce a PNG to a colour palette, which shrinks it to a third."""
+    from PIL import Image, PngImagePlugin  # a dependency of matplotlib
 
     texts, smaller = PngImagePlugin.PngInfo(), io.BytesIO()
     for key, value in about.items():
@@ -105,7 +104,7 @@ def sheet(picture: Picture):
 
 
 def header(picture: Picture, width: float) -> Iterator[Strip]:
-    """Give the lines above the rows: the specification, what it means, what the numbers are."""
+    """Yield the lines above the rows: specification, summaries, equations and notes."""
     yield from lines(picture.title, width, weight="bold", size=10.5)
     for name, summary, equation in picture.mechanisms:
         several = len(picture.mechanisms) > 1
@@ -131,10 +130,10 @@ KINDS = ("png", "svg", "html")
 
 
 def checked_kind(path: Path) -> str:
-    """Return which kind of file a path names, or refuse what could not be written later."""
+    """Return the kind of a file by its suffix; raise an InputError if it cannot be written."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
-        raise InputError(f"--out {path}: name a file that ends in .png, .svg or .html")
+        raise InputError(f"--out {path} has no known suffix; use .png, .svg or .html")
     refuse_unwritable(path)
     if kind != "html":
         import_matplotlib()
@@ -142,7 +141,7 @@ def checked_kind(path: Path) -> str:
 
 
 def write(picture: Picture, path: Path, kind: str) -> bool:
-    """Write a file of this kind; return whether it shows all letters of the words."""
+    """Write the picture to a file of this kind; return whether no character is missing."""
     if kind == "html":
         text = page(picture)
         with written_whole(path) as file:

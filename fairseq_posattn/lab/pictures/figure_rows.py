@@ -1,4 +1,4 @@
-"""The rows of a figure have matrices side by side, and the scale of their colours behind."""
+"""Draw the rows of a figure: matrices side by side, followed by a colour scale."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from fairseq_posattn.lab.report.drawing import INK
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH = 8.0  # 800 pixels, unless the words need more
-LETTER, LONGEST = 0.063, 14  # width of a letter of a label; letters of the longest label
-TITLE, HEAD, BELOW = 0.25, 0.13, 0.13  # heights: of a row's title, a panel's label, what is empty
-GAP, SCALE = 0.12, 0.62  # widths: between panels, and of the scale behind the last one
-SMALLEST, LARGEST = 0.13, 0.25  # side of a cell
-WIDE = 0.42  # a block of columns has its name upright if it is wider
-WITH_LINES = 40  # words; matrices of more have no lines between the cells
+WIDTH = 8.0  # 800 pixels, unless the words need more space
+LETTER, LONGEST = 0.063, 14  # width of a character in labels; maximum length of a label
+TITLE, HEAD, BELOW = 0.25, 0.13, 0.13  # heights: title of a row, label of a panel, space below
+GAP, SCALE = 0.12, 0.62  # widths: between panels, and of the scale after the last one
+SMALLEST, LARGEST = 0.13, 0.25  # side length of a cell
+WIDE = 0.42  # blocks of columns up to this width have vertical names
+WITH_LINES = 40  # maximum number of words for lines between the cells
 ALLOWED, FORBIDDEN = "#3a4250", "#e9ecf0"
-FADED = 2.2  # numbers are written on the paler part of the colours
+FADED = 2.2  # only the pale part of the colour map is used below numbers
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the matrices of all rows stand, so that they stand below each other."""
+    """The layout of all rows, in which matrices of the same column are aligned."""
 
     words: Sequence[str]
     columns: int
-    side: float  # margin of the sheet
+    side: float  # margin of the figure
 
     @property
     def label(self) -> float:
-        """Return the room for the longest word, beside a matrix and above it."""
+        """The space for word labels to the left of and above a matrix."""
         return 0.08 + LETTER * max(len(shortened(word)) for word in self.words)
 
     @property
@@ -74,7 +74,7 @@ class Grid:
             draw_scale(canvas.axes(end, top, 0.1, self.panel), row, limit)
 
     def label_axes(self, axes: Axes, panel: Panel, first: bool) -> None:
-        """Write the words above a matrix, and beside the first one of a row."""
+        """Label the columns of a matrix, and the rows of the first matrix."""
         middles = np.arange(len(self.words)) + 0.5
         names = [shortened(word) for word in self.words]
         axes.tick_params(length=0, pad=2, labelsize=min(8, 72 * self.cell * 0.72))
@@ -104,7 +104,6 @@ def draw_matrix(axes: Axes, panel: Panel, kind: Kind, limit: float) -> None:
 
 
 def draw_scale(axes: Axes, row: Row, limit: float) -> None:
-    """Draw the colours from the smallest to the largest number."""
     labels = scale_labels(row, limit)
     numbers = np.linspace(-limit if row.is_signed else 0.0, limit, 101)
     middles = (numbers[1:] + numbers[:-1])[:, None] / 2
@@ -116,8 +115,7 @@ def draw_scale(axes: Axes, row: Row, limit: float) -> None:
 
 
 def colours(kind: Kind, limit: float) -> dict[str, Any]:
-    """Return the colours of a kind of row: two for a mask, from pale to blue for what is never
-    negative, and purple, white, orange for what is."""
+    """Return the colour map: two colours for a mask, diverging for signed values, else blues."""
     from matplotlib.colors import ListedColormap, PowerNorm
 
     if kind == Kind.MASK:

@@ -1,4 +1,4 @@
-"""The dependency tree of a sentence is drawn above the matrices: arcs, words, depths."""
+"""Draw the dependency tree above the matrices: arcs, words and depths."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from fairseq_posattn.trees.drawing import Arc, TreeLayout
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEVEL, ROOT, BELOW, GAP = 0.21, 0.34, 0.36, 0.16  # heights: of a level of arcs, of the root's
-# arrow above them, of words and depths, of what is empty below
-DEPTH = 0.4  # width of the label of the depths
-UNIT = 105  # of the places of the report's arcs, in an inch
-BEND, HEAD = 0.09, 0.06  # inches: corners of an arc, length of its arrow head
+# Heights: a level of arcs, the root's arrow above them, words with depths, space below.
+LEVEL, ROOT, BELOW, GAP = 0.21, 0.34, 0.36, 0.16
+DEPTH = 0.4  # width of the label "depth"
+UNIT = 105  # units of TreeLayout per inch
+BEND, HEAD = 0.09, 0.06  # inches: corner radius of an arc, length of its arrow head
 
 
 def tree_strip(layout: TreeLayout, width: float, side: float) -> Strip:
-    """Return the tree as a part of a figure, smaller where the sentence is long."""
+    """Return the tree as a part of a figure, scaled down to its width for long sentences."""
     tree = Tree(layout, width - 2 * side)
     return Strip(tree.height + GAP, partial(tree.draw, x=side))
 
 
 class Tree:
-    """A tree has its words beside each other, arcs from parents down to children, depths below."""
+    """A drawing of a tree: words in a row, arcs from parents to children, depths below."""
 
     def __init__(self, layout: TreeLayout, width: float):
         self.layout, self.width = layout, width
@@ -40,7 +40,7 @@ class Tree:
     def draw(self, canvas: Canvas, y: float, x: float) -> None:
         axes = canvas.axes(x, y, self.width, self.height)
         axes.axis("off")
-        axes.set(xlim=(0, self.width), ylim=(BELOW, -self.top))  # 0: the feet of the arcs
+        axes.set(xlim=(0, self.width), ylim=(BELOW, -self.top))  # 0: lower ends of the arcs
         size = min(8.5, 8.5 * self.scale * UNIT)
         soft: dict[str, Any] = {"size": size - 1.5, "color": SOFT}
         layout = self.layout
@@ -74,8 +74,10 @@ class Tree:
 
 
 def draw_line(axes: Axes, points: Sequence[tuple[float, float]]) -> None:
-    """Draw a line that ends in an arrow head and points down; eight points make an arc, whose
-    third and sixth one are corners that are rounded."""
+    """Draw a line with an arrow head that points down.
+
+    Two points define a straight line, eight an arc with rounded corners at the third and sixth.
+    """
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

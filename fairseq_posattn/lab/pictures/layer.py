@@ -1,7 +1,7 @@
-"""A small layer of attention for pictures: random numbers that are the same every time.
+"""Build a small attention layer for pictures, with reproducible random parameters.
 
-A word has the same vector wherever it stands, so two words that are alike look alike, and what
-tells them apart in a picture is the mechanism.
+Occurrences of the same word have the same vector, without positions, so any difference between them
+in a picture is due to the mechanism.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from fairseq_posattn.core.attention import (
 )
 
 HEAD_WIDTH = 8
-SPREAD = 1.3  # of the numbers of a word's vector: weights that differ, none of them near 1
-SHIFT = 0.5  # of the numbers that move a parameter away from a start that does nothing
+SPREAD = 1.3  # standard deviation of word vectors, for weights that differ but are not near 1
+SHIFT = 0.5  # standard deviation of noise on parameters that initially have no effect
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Make torch's random numbers those of a seed, and put its generator back afterwards."""
+    """Seed torch's random number generator, and restore its state afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def word_vectors(words: Sequence[str], width: int, seed: int) -> Tensor:
-    """Return a random vector for each word, the same for the same word: T 1 C."""
+    """Return random word vectors, T 1 C; equal words have equal vectors."""
     generator, found = torch.Generator(), []
     for word in words:
         digest = hashlib.sha256(f"{seed} {word}".encode()).digest()
@@ -47,7 +47,7 @@ def word_vectors(words: Sequence[str], width: int, seed: int) -> Tensor:
 def make_layer(
     specification: AttentionSpecification, number: int, shape: AttentionShape, seed: int
 ) -> MultiheadSelfAttention:
-    """Return the attention of one layer with its mechanisms as they are before any training."""
+    """Return the attention of one layer, with newly initialised mechanisms."""
     with seeded(seed):
         return with_projections(specification.build(number, shape), shape, seed)
 
@@ -55,7 +55,7 @@ def make_layer(
 def with_projections(
     mechanisms: Sequence[Mechanism], shape: AttentionShape, seed: int
 ) -> MultiheadSelfAttention:
-    """Return attention whose projections depend on the seed alone, not on the mechanisms."""
+    """Return an attention layer whose projections depend only on the seed, not on mechanisms."""
     with seeded(seed):
         layer = MultiheadSelfAttention(shape.width, shape.heads, mechanisms)
     return layer.requires_grad_(False).eval()
@@ -69,9 +69,9 @@ def move_neutral(
     ctx: AttentionContext,
     seed: int,
 ) -> list[str]:
-    """Move the parameters of mechanisms that do nothing at their start, and return their names.
+    """Add noise to the parameters of mechanisms that initially have no effect; return their names.
 
-    A temperature of 1 or a table of zeros would make a picture of nothing.
+    A picture of a temperature of 1 or a table of zeros would show no effect of the mechanism.
     """
     moved = [m for m in mechanisms if list(m.parameters()) and does_nothing(m, shape, x, ctx, seed)]
     for mechanism in moved:
@@ -84,7 +84,7 @@ def move_neutral(
 def does_nothing(
     mechanism: Mechanism, shape: AttentionShape, x: Tensor, ctx: AttentionContext, seed: int
 ) -> bool:
-    """Return whether a layer with this mechanism alone gives what a layer without any gives."""
+    """Return whether the output of a layer with only this mechanism equals that of one without."""
     alone, plain = (with_projections(found, shape, seed) for found in ([mechanism], []))
     pair = alone(alone.before(x, ctx), ctx)[0], plain(x, ctx)[0]
-    return torch.allclose(*pair, atol=1e-5)  # one may be of the fused kernel, the other of steps
+    return torch.allclose(*pair, atol=1e-5)  # only one of the two may use the fused kernel

@@ -1,6 +1,6 @@
-"""Writes a picture as one page of HTML: tables whose cells are coloured, without any script.
+"""Write a picture as an HTML page of tables with coloured cells, without scripts.
 
-The numbers are the text of the cells, so a screen reader reads a matrix like any other table.
+The values are the text of the cells, so that screen readers can read them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ PAGE = Path(__file__).with_name("page")
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a matrix: its number as text, what the pointer shows, and how strong its colour
-    is, from 0 to 1; `sign` is the class of a colour: positive, negative, or that of a mask."""
+    """A cell of a matrix: its text, tooltip, and the strength of its colour from 0 to 1.
+
+    sign: the CSS class of the colour (positive, negative or mask).
+    """
 
     text: str
     said: str
@@ -69,7 +71,7 @@ def tables(picture: Picture, row: Row, limit: float) -> Iterator[tuple[Panel, li
 
 
 def cell(value: float, where: str, kind: Kind, limit: float) -> Cell:
-    """Return a cell; what is not a number between the limits has the colour of the nearest."""
+    """Return a cell; the colour of values outside the limits is clipped."""
     text = ("yes" if value else "no") if kind == Kind.MASK else number(value)
     share = abs(float(np.nan_to_num(value))) / limit
     if kind == Kind.FIELD:
@@ -79,7 +81,7 @@ def cell(value: float, where: str, kind: Kind, limit: float) -> Cell:
 
 
 def number(value: float) -> str:
-    """Return a number as it is read, with a real minus sign."""
+    """Format a number for readers, with U+2212 as the minus sign."""
     short = ".2f" if abs(value) >= 0.01 else ".1g"
     text = str(value) if isinstance(value, int) else f"{value:{short}}"
     return text.replace("-", "−")

@@ -1,4 +1,4 @@
-"""A picture before it is drawn: its words, tree, rows of matrices and what it says of itself."""
+"""Compute the content of a picture: words, tree, rows of matrices, and notes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fairseq_posattn.core.help import first_paragraph
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
 from fairseq_posattn.core.specification import SpecificationError, format_numbers
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.pictures import HEADS, SEED
 from fairseq_posattn.lab.pictures.layer import (
     HEAD_WIDTH,
     SHIFT,
@@ -27,12 +28,11 @@ from fairseq_posattn.lab.report.drawing import printable
 from fairseq_posattn.trees.drawing import TreeLayout
 from fairseq_posattn.trees.sentence import Sentence
 
-HEADS, SEED = 4, 2  # what is drawn if nobody asks for anything else
-READING = "A row of a matrix is a query i, the word that looks; a column is a key j."
+READING = "Rows of a matrix are queries i, columns are keys j."
 
 
 class About(NamedTuple):
-    """This is what a mechanism says of itself."""
+    """The name, summary and equation of a mechanism."""
 
     name: str
     summary: str
@@ -41,7 +41,7 @@ class About(NamedTuple):
 
 @dataclass(frozen=True)
 class Picture:
-    """Holds everything that a drawing needs, with the tree if it matters."""
+    """The content of a picture; `tree` is None unless a mechanism reads it."""
 
     title: str
     mechanisms: tuple[About, ...]
@@ -58,11 +58,17 @@ def make_picture(
     heads: int | None = None,
     seed: int = SEED,
 ) -> Picture:
-    """Return what one layer of a specification does to a sentence, with random numbers."""
+    """Compute a picture of one layer of a specification, with random word vectors and projections.
+
+        make_picture("tree_relative + window(size=3)", BUILT_IN)
+
+    layer: the default is the first layer with a mechanism. heads: the default is 4, or more if the
+    specification names higher heads. Raise an InputError if a mechanism needs a missing tree.
+    """
     specification = AttentionSpecification(text)
     number = acting_layer(specification, layer)
     pieces = (*sentence.words, END)
-    relations = UNKNOWN_LABEL + len(pieces)  # more than there can be
+    relations = UNKNOWN_LABEL + len(pieces)  # an upper bound
     shape = AttentionShape(
         *(head_count(specification, heads), HEAD_WIDTH, len(pieces), relations),
         brackets=OPENING in pieces and CLOSING in pieces,
@@ -90,7 +96,7 @@ def about(mechanisms: Sequence[Mechanism]) -> tuple[About, ...]:
 
 
 def layout_of(sentence: Sentence, mechanisms: Sequence[Mechanism]) -> TreeLayout | None:
-    """Return the places of the tree, if there is one and a mechanism reads it."""
+    """Return the layout of the tree, if there is one and a mechanism reads it."""
     reads = any(one.needs_tree or one.learns_from_trees for one in mechanisms)
     if sentence.parents is None or not reads:
         return None
@@ -99,21 +105,21 @@ def layout_of(sentence: Sentence, mechanisms: Sequence[Mechanism]) -> TreeLayout
 
 
 def acting_layer(specification: AttentionSpecification, layer: int | None) -> int:
-    """Return the layer to draw: the one asked for, or the first one where a mechanism acts."""
+    """Return the requested layer, or the first layer in which a mechanism acts."""
     if not specification.uses:
         raise SpecificationError("the specification is empty; name a mechanism, such as 'window'")
     if layer is not None and not specification.in_layer(layer):
         acting = {number for use in specification.uses for number in use.layers or ()}
         raise SpecificationError(
-            f"--layer {layer}: no mechanism of '{specification}' acts there; "
-            f"take {format_numbers(tuple(sorted(acting)))}"
+            f"--layer {layer}: no mechanism of '{specification}' acts in this layer; "
+            f"choose {format_numbers(tuple(sorted(acting)))}"
         )
     first = min(min(use.layers) if use.layers else 0 for use in specification.uses)
     return first if layer is None else layer
 
 
 def head_count(specification: AttentionSpecification, asked: int | None) -> int:
-    """Return how many heads are drawn: four, or as many as the specification names."""
+    """Return the requested number of heads; the default is 4, or more if heads are named."""
     named = [
         max(use.heads) + 1
         for use in specification.uses
@@ -121,8 +127,8 @@ def head_count(specification: AttentionSpecification, asked: int | None) -> int:
     ]
     if asked is not None and asked < max(named, default=0):
         raise InputError(
-            f"--heads {asked}: '{specification}' names head {max(named) - 1}, heads count from 0; "
-            f"draw at least {max(named)}"
+            f"--heads {asked}: '{specification}' names head {max(named) - 1}, counted from 0; draw "
+            f"at least {max(named)} heads"
         )
     return asked or max([HEADS, *named])
 
@@ -134,20 +140,20 @@ def refuse_without_tree(
         if use.mechanism.needs_tree and sentence.parents is None:
             where = f"{sentence.where}: the sentence" if sentence.path else "--sentence"
             raise InputError(
-                f"'{use.mechanism.name}' needs a dependency tree and {where} has none; "
-                "give a sentence with its heads as --conllu FILE"
+                f"'{use.mechanism.name}' needs a dependency tree, but {where} has none; "
+                "give a sentence with a tree as --conllu FILE"
             )
 
 
 def notes(mechanisms: Sequence[Mechanism], moved: Sequence[str], seed: int) -> list[str]:
-    said = [f"Words have random vectors and the projections are random numbers (seed {seed})."]
+    said = [f"Word vectors and projections are random (seed {seed})."]
     started = [m.name for m in mechanisms if list(m.parameters())]
     started = [name for name in started if name not in moved]
     if started:
-        said.append(f"{' and '.join(started)}: the parameters are those before any training.")
+        said.append(f"{' and '.join(started)}: the parameters are untrained.")
     if moved:
         said.append(
-            f"{' and '.join(moved)}: before training nothing would change, so random numbers of "
-            f"standard deviation {SHIFT} are added to the parameters."
+            f"{' and '.join(moved)}: the initial parameters have no effect, so random numbers with "
+            f"a standard deviation of {SHIFT} are added to them."
         )
     return said

@@ -1,4 +1,4 @@
-"""What a stage does, found out from outside: by gradients, and by numbers put in on purpose."""
+"""Determine the effect of a stage from outside, by gradients and by chosen inputs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fairseq_posattn.core.attention import AttentionContext, KeyExpansion, Value
 
 @torch.enable_grad()
 def receptive_field(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Return how strongly each output depends on each input, as shares of a row: T T.
+    """Return the influence of each input position on each output position (T T); rows sum to 1.
 
-    That is the norm of the gradient of output i by input j, and rows sum to 1. x: T 1 C.
+    It is the norm of the gradient of output i with respect to input j, normalised. x: T 1 C.
     """
     x, rows = x.detach().requires_grad_(), []
     for out in function(x)[:, 0]:
@@ -28,10 +28,10 @@ def receptive_field(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def factor(change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor | None:
-    """Return what a change multiplies each number by; None if it does anything else.
+    """Return the factors if a change is an element-wise multiplication, otherwise None.
 
-    What leaves some numbers as they are, such as a threshold, may do so with all numbers of x; so
-    numbers of many sizes are tried as well.
+    Some changes, such as a threshold, might not affect any value of x, so values of many magnitudes
+    are also tried.
     """
     found = change(torch.ones_like(x))
     sizes = torch.logspace(-4, 1, x.numel(), dtype=x.dtype, device=x.device).view_as(x)
@@ -41,8 +41,8 @@ def factor(change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor | None:
 
 
 def value_sizes(term: ValueTerm, weights: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return the norm of what a term adds to the output if all weight lies on one key, for each
-    key: H Q K, like the weights. It is 0 where a key has no weight, as behind a mask."""
+    """Return the norm of the value term for each key with a weight of 1 (H Q K), or 0 if the key
+    has no weight, for instance because it is masked."""
     columns = []
     for key in range(weights.size(-1)):
         alone = torch.zeros_like(weights)
@@ -52,8 +52,10 @@ def value_sizes(term: ValueTerm, weights: Tensor, ctx: AttentionContext) -> Tens
 
 
 def copy_labels(expansion: KeyExpansion, k: Tensor) -> list[list[str]]:
-    """Return a name for each copy of the keys, for each head: the head it belongs to if there is
-    one. Keys that are the number of their own head show it."""
+    """Return a label for each copy of the keys of each head: its original head, if there is one.
+
+    To find out, each key is replaced by the number of its head before the expansion.
+    """
     numbers = torch.arange(k.size(1), dtype=k.dtype)[:, None, None].expand_as(k)
     keys, _, exists = expansion.expand(numbers, numbers)
     of_copy = keys[0, :, :, 0].unflatten(-1, (expansion.copies, -1))[..., 0]  # H copies

@@ -1,4 +1,4 @@
-"""What a picture is made of: rows of matrices, one for each head or for heads that are alike."""
+"""Define the rows of a picture, with one matrix for each head or group of identical heads."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from fairseq_posattn.core.specification import format_numbers
 
 
 class Kind(Enum):
-    """How the numbers of a row are coloured."""
+    """How the values of a row are coloured."""
 
     MASK = "mask"  # allowed or not
     RELATION = "relation"  # whole numbers, written into the cells
-    SIGNED = "signed"  # from negative over 0 to positive
-    SCORES = "scores"  # the same, with one scale for all rows of scores
-    SIZE = "size"  # from 0 upwards
-    FIELD = "field"  # the same, by square roots, so that what is weak is seen as well
-    WEIGHTS = "weights"  # the same, with one scale for all rows of weights
+    SIGNED = "signed"  # diverging colours, negative and positive
+    SCORES = "scores"  # like SIGNED, with a common scale for all rows of scores
+    SIZE = "size"  # sequential colours from 0
+    FIELD = "field"  # like SIZE, but by square root, to make small values visible
+    WEIGHTS = "weights"  # like SIZE, with a common scale for all rows of weights
 
 
-SIGNED = (Kind.RELATION, Kind.SIGNED, Kind.SCORES)  # have negative numbers, too
-END = {Kind.SIGNED: 5.0}  # exp(-5) is less than 1 %: more has the same colour, so less is seen
+SIGNED = (Kind.RELATION, Kind.SIGNED, Kind.SCORES)  # may contain negative values
+END = {Kind.SIGNED: 5.0}  # as exp(-5) < 1 %, larger values are clipped, so small ones stay visible
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One matrix, queries x keys, in the column of its first head; `blocks` names the parts that
-    its columns have if there are several."""
+    """One matrix, queries x keys, in the column of its first head.
+
+    blocks: the names of consecutive blocks of columns, if there are several.
+    """
 
     label: str
     column: int
@@ -43,7 +45,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Row:
-    """The matrices of one stage; `mechanism` is empty for what belongs to the whole layer."""
+    """The matrices of one stage; `mechanism` is empty if they belong to the whole layer."""
 
     mechanism: str
     title: str
@@ -56,23 +58,23 @@ class Row:
 
     @property
     def has_scale(self) -> bool:
-        """Tell whether the colours need a scale; the numbers of a relation stand in its cells."""
+        """Whether the colours need a scale; cells of relations contain their numbers."""
         return self.kind not in (Kind.MASK, Kind.RELATION)
 
     @property
     def is_signed(self) -> bool:
-        """Tell whether numbers may be negative, so that 0 lies in the middle of the scale."""
+        """Whether values may be negative; then, 0 is in the middle of the scale."""
         return self.kind in SIGNED
 
     @property
     def largest(self) -> float:
-        """Return the largest finite number, without its sign."""
+        """The largest finite absolute value."""
         numbers = np.concatenate([np.abs(panel.values).ravel() for panel in self.panels])
         return float(numbers[np.isfinite(numbers)].max(initial=0.0))
 
 
 def limits(rows: Sequence[Row]) -> list[float]:
-    """Return the number at the end of each row's scale; all weights share one, as all scores do."""
+    """Return the end of each row's scale; rows of weights share one, and so do rows of scores."""
     shared = {
         kind: max([row.largest for row in rows if row.kind == kind], default=0.0)
         for kind in (Kind.WEIGHTS, Kind.SCORES)
@@ -81,7 +83,7 @@ def limits(rows: Sequence[Row]) -> list[float]:
 
 
 def scale_labels(row: Row, limit: float) -> list[str]:
-    """Return what stands at the ends of a row's scale, and at 0 if that lies between them."""
+    """Return the labels at the ends of a row's scale, and at 0 if it is in the middle."""
     more, less = ("≥ ", "≤ ") if row.largest > limit else ("", "")
     if row.is_signed:
         return [f"{less}−{limit:.2g}", "0", f"{more}{limit:.2g}"]
@@ -89,9 +91,9 @@ def scale_labels(row: Row, limit: float) -> list[str]:
 
 
 def panels(values: Tensor, heads: Sequence[int], count: int) -> tuple[Panel, ...]:
-    """Return a panel for each of some heads out of `count`; heads that are alike share one.
+    """Return a panel for each of `heads`; heads with equal matrices share one.
 
-    values: H Q K, a matrix for each of these heads.
+    values: H Q K, the matrices of these heads. count: the number of heads of the layer.
     """
     groups: list[list[int]] = []
     for row in range(len(heads)):

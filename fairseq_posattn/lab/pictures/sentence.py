@@ -1,4 +1,4 @@
-"""The sentence that a picture is about, with its tree if it has one."""
+"""Provide the sentence of a picture: built in, from text, or from a CoNLL-U file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks, text_of
 from fairseq_posattn.trees.sentence import UNKNOWN, Sentence
 
 END = "</s>"  # the end of the sentence attends and is attended to, as in a model
-LONGEST = 100  # words; more cannot be read in a picture
+LONGEST = 100  # words; a picture of more is not legible
 BUILT_IN = Sentence(
     ["the", "cat", "that", "we", "saw", "sleeps", "on", "the", "mat"],
     [2, 6, 5, 5, 2, 0, 9, 9, 6],
@@ -26,35 +26,38 @@ BUILT_IN = Sentence(
 
 
 def sentence_of_text(text: str) -> Sentence:
-    """Return the words of a text, which stand between spaces; they have no tree."""
+    """Split a text at spaces into a sentence without a tree."""
     return checked(Sentence(text.split()), "--sentence")
 
 
 def sentence_of_file(path: str, number: int) -> tuple[str, Sentence]:
-    """Return a sentence of a CoNLL-U file, counted from 0: its raw text and its relations."""
+    """Return the raw text and the parsed sentence with index `number` (from 0) of a CoNLL-U file.
+
+    Raise an InputError if the file has no such sentence.
+    """
     block = next(islice(read_blocks(path), number, None), None)
     if block is None:
         count = sum(1 for _ in read_blocks(path))
         raise InputError(
-            f"{path}: has {count:,} sentences, none of the number {number}; "
-            "--number counts from 0, the first sentence"
+            f"{path} has {count:,} sentences, counted from 0, so there is no sentence {number}; "
+            "choose a smaller --number"
         )
     sentence = parse_all_columns(block, several_roots="first")
     return text_of(block) or str(sentence), checked(sentence, sentence.where)
 
 
 def checked(sentence: Sentence, where: str) -> Sentence:
-    """Return the sentence with words that can be seen, or refuse one that cannot be drawn."""
+    """Make invisible characters visible; raise an InputError if the sentence cannot be drawn."""
     if not 1 <= len(sentence.words) <= LONGEST:
         raise InputError(
             f"{where}: the sentence has {len(sentence.words)} words; "
-            f"a picture takes 1 to {LONGEST}: give another sentence"
+            f"choose a sentence of 1 to {LONGEST} words"
         )
     return replace(sentence, words=[visible(word) for word in sentence.words])
 
 
 def context(sentence: Sentence) -> AttentionContext:
-    """Return the sentence as attention sees it, each word one piece and the end after them."""
+    """Return the attention context of a sentence, with one piece per word and `</s>`."""
     pieces = [*sentence.words, END]
     of_kind = [torch.tensor([[piece == kind for piece in pieces]]) for kind in (OPENING, CLOSING)]
     ctx = AttentionContext(len(pieces), torch.device("cpu"), brackets=depths(*of_kind))
@@ -64,7 +67,7 @@ def context(sentence: Sentence) -> AttentionContext:
     relations = sentence.relations or [UNKNOWN] * len(sentence.words)
     known = list(dict.fromkeys(relations))
     numbers = [UNKNOWN_LABEL + known.index(relation) for relation in relations]
-    labels = torch.tensor([numbers] * 2)[:, None]  # tags are not drawn
+    labels = torch.tensor([numbers] * 2)[:, None]  # no tags, so relations replace them
     ctx.tree = SourceTree(
         torch.arange(ctx.length)[None], torch.tensor(parents)[None], labels=labels
     )

@@ -1,4 +1,4 @@
-"""Follows one sentence through the stages of a layer, as its observer, and notes what they do."""
+"""Observe the stages of an attention layer for one sentence, and record their effects as rows."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from fairseq_posattn.lab.pictures.rows import Kind, Panel, Row, panels
 
 WITHOUT = "attention weights without any mechanism, a_ij = softmax_j(q_i·k_j / √d)"
 TRANSFORMED = "attention weights from the new queries and keys"
-COPIES = "the keys of several heads in one softmax, and which of them a query sees (filled)"
-BIAS = "what is added to the scores, b_ij"
+COPIES = "keys of several heads in one softmax, and which of them a query attends to (filled)"
+BIAS = "bias added to the scores, b_ij"
 SCORES_BEFORE = "scores before the change, s_ij"
-SCORE_FACTOR = "what the scores are multiplied by, f_ij"
+SCORE_FACTOR = "factor of the scores, f_ij"
 SCORES_AFTER = "scores after the change"
 MASK = "which keys a query may attend to (filled)"
 SOFTMAX = "attention weights after the softmax, a_ij"
-WEIGHT_FACTOR = "what the weights are multiplied by, f_ij"
+WEIGHT_FACTOR = "factor of the weights, f_ij"
 NEW_WEIGHTS = "new attention weights"
-VALUE_TERM = "size of what is added to the value of each key"
-BEFORE = "how strongly each word enters the input of the attention"
-REPLACE = "how strongly each word enters the output of the layer"
+VALUE_TERM = "norm of the term added to the value of each key"
+BEFORE = "influence of each word on the input of the attention"
+REPLACE = "influence of each word on the output of the layer"
 RESULT = "resulting attention weights"
 
 
 class Trace:
-    """One layer at work on one sentence, which it tells of stage by stage.
+    """Runs one layer on one sentence, and records each stage.
 
-    Each method below `__call__` has the name of a stage.
+    The methods after `__call__` are named after the stages that they record.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Trace:
         ctx: AttentionContext,
         norm: Callable[[Tensor], Tensor] = torch.clone,
     ):
-        """x: T 1 C, without padding. norm: normalises the input of the attention."""
+        """x: T 1 C, without padding. norm: the layer norm before the attention, if any."""
         self.layer, self.ctx, self.x, self.norm = layer, ctx, x, norm
         self.notes = Notes(layer.heads, ctx)
         self.notes.weights(None, WITHOUT, self.plain_weights(*layer.project(norm(x))))
@@ -68,7 +68,7 @@ class Trace:
         return self.notes.rows
 
     def __call__(self, stage: str, mechanism: Mechanism | None, **tensors: Tensor) -> None:
-        """Note what a stage has made; see `core.attention.Observer`."""
+        """Record the result of a stage; see `core.attention.Observer`."""
         getattr(self, stage)(mechanism, **tensors)
 
     def before(self, m: Any, x: Tensor) -> None:
@@ -84,7 +84,7 @@ class Trace:
                 self.notes.add(m, title, kind_of(matrix), matrix)
 
     def mask(self, m: Any, allowed: Tensor) -> None:
-        """Keep a mask, which the pipeline makes early, until it takes part."""
+        """Store a mask, which is computed early, until the stage that uses it."""
         self.masks.append((m, allowed))
 
     def expand(self, m: KeyExpansion, keys: Tensor, mask: Tensor) -> None:
@@ -130,13 +130,13 @@ class Trace:
         self.notes.field(m, REPLACE, lambda x: self.layer(x, self.ctx)[0], x)
 
     def plain_weights(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Return the weights of these queries and keys without any mechanism."""
+        """Return the attention weights of these queries and keys without any mechanism."""
         weights = attend(q, k, v, self.ctx, need_weights=True)[1]
-        assert weights is not None  # they were asked for
+        assert weights is not None  # because of need_weights
         return weights
 
     def own_copy(self, x: Tensor) -> Tensor:
-        """Return the part of the middle copy of the keys: in a window those of the head itself."""
+        """Return the part for the middle copy of the keys: in a window, that of the head itself."""
         return x.chunk(self.copies, dim=-1)[self.copies // 2]
 
 
@@ -149,7 +149,7 @@ def kind_of(matrix: Tensor) -> Kind:
 
 
 class Notes:
-    """Holds the rows of one layer; weights that the last row of weights has are not added again."""
+    """The rows of one layer; weights equal to those of the last row of weights are skipped."""
 
     def __init__(self, heads: int, ctx: AttentionContext):
         self.heads, self.ctx = heads, ctx
@@ -157,7 +157,7 @@ class Notes:
         self.last_weights: Tensor | None = None
 
     def add(self, mechanism: Mechanism | None, title: str, kind: Kind, values: Tensor) -> None:
-        """Add a row. values: broadcastable to 1 H Q K, of the mechanism's heads."""
+        """Add a row. values: broadcastable to 1 H Q K, for the heads of the mechanism."""
         own = mechanism.heads if mechanism else None
         heads = range(self.heads) if own is None else own
         size = (1, len(heads), self.ctx.queries, self.ctx.length)
@@ -170,7 +170,7 @@ class Notes:
         self.rows.append(Row(mechanism.name if mechanism else "", title, kind, tuple(found)))
 
     def weights(self, mechanism: Mechanism | None, title: str, weights: Tensor) -> None:
-        """Add a row of attention weights, 1 H Q K of all heads, unless they are those above."""
+        """Add attention weights (1 H Q K, all heads) unless they equal the last ones."""
         if not self.stand_above(weights):
             self.last_weights = weights
             self.append(
@@ -181,25 +181,25 @@ class Notes:
         return self.last_weights is not None and torch.allclose(weights, self.last_weights)
 
     def result(self, title: str, weights: Tensor) -> None:
-        """Add the weights that come out, or say that the last row has them already."""
+        """Add the resulting weights, or mark the last row as the result if it has the same."""
         row = self.rows[-1]
         if row.kind == Kind.WEIGHTS and self.stand_above(weights):
             self.rows[-1] = replace(row, title=f"{row.title}; this is the result")
         else:
-            self.last_weights = None  # they stand further up, and come last all the same
+            self.last_weights = None  # show the result last, even if an earlier row has the same
             self.weights(None, title, weights)
 
     def field(
         self, mechanism: Mechanism, title: str, function: Callable[[Tensor], Tensor], x: Tensor
     ) -> None:
-        """Add how strongly the outputs of a function depend on its inputs; both are T 1 C."""
+        """Add the influence of each input on each output of a function; both are T 1 C."""
         found = Panel("all heads", 0, receptive_field(function, x).numpy())
         self.append(mechanism, title, Kind.FIELD, [found])
 
     def copies(
         self, mechanism: Mechanism, title: str, mask: Tensor, labels: Sequence[Sequence[str]]
     ) -> None:
-        """Add which keys of which copy a query sees. mask: broadcastable to 1 H Q copies·K."""
+        """Add the keys of each copy that a query attends to. mask: to 1 H Q copies·K."""
         size = (1, self.heads, self.ctx.queries, len(labels[0]) * self.ctx.length)
         found = [
             Panel(f"head {head}", head, matrix.numpy(), tuple(labels[head]))

@@ -1,4 +1,4 @@
-"""A picture of a trained model: a layer of its encoder at work on a sentence."""
+"""Compute a picture of an encoder layer of a trained model for one sentence."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def trained_picture(
     data: str | None = None,
     user_dir: str | None = None,
 ) -> Picture:
-    """Return what a layer of a trained encoder does to a text, with its tree if it has one.
+    """Compute a picture of an encoder layer of a trained model for a text.
 
-    Without a number it is the first layer in which a mechanism acts.
+    sentence: the text with its tree, if there is one. number: the layer, counted from 0; the
+    default is the first layer with a mechanism.
     """
     model, task, _ = load(checkpoint, data, user_dir, cpu=True)
     model.requires_grad_(False)
@@ -43,14 +44,14 @@ def trained_picture(
     norm = partial(layer.norm_before, norm=layer.self_attn_layer_norm)
     pieces = [task.source_dictionary[k] for k in sample["src_tokens"][0].tolist()]
     mechanisms = of_stage(layer.self_attn.mechanisms.values(), Mechanism)
-    of_specification = layer_numbers(model.encoder.cfg.encoder)[number]  # of a pruned model, too
+    of_specification = layer_numbers(model.encoder.cfg.encoder)[number]  # also for pruned models
     uses = model.encoder.attention.in_layer(of_specification)
     return Picture(
         title=f"{checkpoint.name}: {' + '.join(map(str, uses)) or 'plain attention'}",
         mechanisms=about(mechanisms),
         notes=(
             f"Layer {number}, {layer.self_attn.heads} heads.",
-            "Word vectors, projections and parameters are those of the checkpoint.",
+            "Word vectors and parameters are those of the checkpoint.",
             READING,
         ),
         pieces=tuple(checked(Sentence(pieces), "the sentence in pieces").words),
@@ -60,33 +61,33 @@ def trained_picture(
 
 
 def chosen_layer(model: Any, number: int | None, checkpoint: Path) -> tuple[int, Any]:
-    """Return a layer of the encoder and its number, or refuse one that has no such attention."""
+    """Return the number and module of the layer to draw; raise an InputError if unsupported."""
     layers = list(getattr(getattr(model, "encoder", None), "layers", ()))
     own = [isinstance(getattr(one, "self_attn", None), MultiheadSelfAttention) for one in layers]
     if not own or not all(own) or not hasattr(model.encoder, "attention"):
         raise InputError(
             f"{checkpoint}: {type(model).__name__} has no encoder with attention of this package; "
-            "draw a model of --arch posattn_transformer, or maps of this one with posattn-examples"
+            "choose a model of --arch posattn_transformer, or draw maps with posattn examples"
         )
     if number is None:
         number = next((k for k, one in enumerate(layers) if one.self_attn.mechanisms), 0)
     if number >= len(layers):
         raise InputError(
             f"--layer {number}: the encoder of {checkpoint} has {len(layers)} layers; "
-            f"take 0 to {len(layers) - 1}"
+            f"choose 0 to {len(layers) - 1}"
         )
     return number, layers[number]
 
 
 def read(task: Any, text: str, given: Sentence) -> tuple[dict[str, Any], Sentence]:
-    """Return the input of the model for a sentence, and the sentence with the tree that it reads.
+    """Return the model's input for a sentence, and the sentence with the tree that it reads.
 
-    A text without a tree goes through the pipeline of the data, as in posattn-interactive.
+    A text without a tree is preprocessed by the pipeline of the data, as in posattn interactive.
     """
     if not hasattr(task, "new_sentences"):
         raise InputError(
-            f"--path: the task {task.cfg._name} reads no new sentences with trees; "
-            "draw a model that was trained with --task structured_translation"
+            f"--path: the task {task.cfg._name} cannot read new sentences with trees; "
+            "choose a model that was trained with --task structured_translation"
         )
     if given.parents is None:
         refuse_without_parser(task, given)
@@ -109,6 +110,6 @@ def refuse_without_parser(task: Any, sentence: Sentence) -> None:
     if needs and provider_name(task.cfg, task.prepared) == "none":
         where = f"{sentence.where}: the sentence" if sentence.path else "--sentence"
         raise InputError(
-            f"{where} has no tree, which the model reads, and its data name no parser; "
-            "give a sentence with its heads as --conllu FILE"
+            f"{where} has no tree, which the model needs, and its data name no parser; "
+            "give a sentence with a tree as --conllu FILE"
         )

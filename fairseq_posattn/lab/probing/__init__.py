@@ -1,1 +1,1 @@
-"""Probe what the encoder of a model knows: sentence vectors, words, and attention heads."""
+"""Probe the sentence vectors, word vectors and attention heads of trained encoders."""

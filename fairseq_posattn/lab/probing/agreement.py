@@ -1,7 +1,8 @@
-"""Count how often the attention heads look at parents, children and neighbours (Clark et al. 2019).
+"""Measure how often attention heads attend to parents, children and neighbours (Clark et al. 2019).
 
-The attention between words comes from that between pieces: weights to a word are summed over its
-pieces, and weights from it are averaged. A word looks at the other word with the largest weight.
+Attention between pieces is converted to attention between words: weights to a word are summed over
+its pieces, and weights from it are averaged. Each word counts as attending to the other word with
+the largest weight.
 """
 
 from __future__ import annotations
@@ -25,11 +26,10 @@ PARENT, CHILD = "parent", "child"
 
 @dataclass
 class Looks:
-    """This counts what words with one relation look at, in one direction.
+    """Counts for one relation in one direction.
 
-    hits: how often each head is right.
-    words: how many words there are.
-    offsets: how far the right word is away, and how often.
+    hits: for how many words the largest weight of each head is on the right word.
+    offsets: the frequency of each offset from a word to the right word.
     """
 
     hits: Counts
@@ -39,9 +39,9 @@ class Looks:
 
 @dataclass
 class Agreement:
-    """These are the counts over sentences: of each place, and of each direction and relation.
+    """Counts over sentences, by place (see PLACES) and by (direction, relation).
 
-    offsets: how far parents and children are away, and for how many words.
+    offsets: the frequency of each offset to the parent and to the children.
     """
 
     hits: dict[str, Counts] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Agreement:
     offsets: dict[str, Counter[int]] = field(default_factory=dict)
 
     def add(self, pieces: NDArray[np.float64], counts: list[int], tree: WordTree) -> None:
-        """Add a sentence: the weights between its pieces, and how many pieces each word has."""
+        """Count a sentence. pieces: layers x heads x queries x keys. counts: pieces per word."""
         if len(tree) < 2:
             return
         looked = looked_at(of_words(pieces, [count for count in counts if count]))
@@ -70,7 +70,6 @@ class Agreement:
             self.look(CHILD, name, looked[..., parent] == word, word - parent)
 
     def count(self, place: str, right: NDArray[np.bool_], words: NDArray[np.int64]) -> None:
-        """Count how often each head is right about these words."""
         found = right[..., words].sum(axis=-1)
         self.hits[place] = self.hits.get(place, 0) + found
         self.words[place] += len(words)
@@ -84,7 +83,7 @@ class Agreement:
         looks.offsets[offset] += 1
 
     def shares(self, layer: int, head: int) -> dict[str, float]:
-        """Return how often a head looks at each place, in % of the words that have it."""
+        """Return the share of words that attend to each place, in % of those that have one."""
         return {
             place: 100 * float(self.hits[place][layer, head]) / max(1, self.words[place])
             for place in PLACES
@@ -97,9 +96,9 @@ class Agreement:
 
 
 def best_heads(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[RelationHead]:
-    """Yield the best head of each relation, the most frequent relation first.
+    """Yield the best head for each relation, the most frequent relation first.
 
-    Head and offset are chosen on dev, and counted on test. about: says of which model they are.
+    Head and offset are chosen on dev and evaluated on test. about: the fields of OfModel.
     """
     ordered = sorted(test.relations.items(), key=lambda item: (-item[1].words, item[0]))
     for place, looks in ordered:
@@ -138,5 +137,5 @@ def best_offsets(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iter
 
 
 def commonest(offsets: Counter[int]) -> int:
-    """Return the most frequent offset; of several the nearest, and then the one to the right."""
+    """Return the most frequent offset; ties go to the nearest one, then to the one on the right."""
     return max(offsets, key=lambda n: (offsets[n], -abs(n), n))

@@ -1,7 +1,7 @@
-"""Check a folder of probing tasks for faults that make accuracies worthless.
+"""Check probing tasks for errors that invalidate accuracies.
 
-Public collections had each of them: the same file for dev and test, sentences in two splits, and
-labels that one look at the majority tells.
+Each of them has occurred in public data sets: identical dev and test sets, sentences that occur in
+two splits, and unbalanced labels, for which the majority label is already a good guess.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.probing.task_files import NAMES, SPLITS, Example, read_examples
 from fairseq_posattn.lab.probing.tasks import TASKS, ProbingTask, task_called
 
-TOLERANCE = 1.25  # the most frequent label has at most so many times the sentences of an even share
-UNEVEN = ("TreeDepth", "WC")  # SentEval's own files are uneven here: a remark, and no fault
-GAP = "\0"  # it stands for the word in which two sentences may differ
-SAME_WORDS = ("BShift", "CoordInv")  # a changed sentence has the words of the original
-ONE_WORD = ("SOMO",)  # it differs from the original in one word
+TOLERANCE = 1.25  # largest admissible ratio of the most frequent label to an even share
+UNEVEN = ("TreeDepth", "WC")  # unbalanced in SentEval's own files, so not counted as a fault
+GAP = "\0"  # replaces the word in which two sentences may differ
+SAME_WORDS = ("BShift", "CoordInv")  # changed sentences are permutations of the original
+ONE_WORD = ("SOMO",)  # changed sentences differ from the original in one word
 Parts = dict[str, list[Example]]  # the sentences of each split
 
 
 def check_folder(folder: Path, names: Sequence[str] | None, tell: Callable[[str], object]) -> int:
-    """Check all tasks of a folder, or those named; tell what was found, and count the faults."""
+    """Check all tasks of a folder, or those named; report via `tell`, return the fault count."""
     total = 0
     for task in tasks_in(folder, names):
         examples = list(read_examples(folder / f"{task.file}.txt"))
@@ -38,24 +38,26 @@ def check_folder(folder: Path, names: Sequence[str] | None, tell: Callable[[str]
         for fault in found:
             tell(f"  {fault}")
         for remark in remarks:
-            tell(f"  {remark} (as in SentEval's own file, so this is no fault)")
+            tell(f"  {remark} (as in SentEval's own file, so this is not counted as a fault)")
         total += len(found)
     return total
 
 
 def tasks_in(folder: Path, names: Sequence[str] | None) -> list[ProbingTask]:
-    """Return the tasks that a folder has, or those named, which must be there."""
+    """Return the tasks in a folder, or those named; raise an InputError if a file is missing."""
     if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder; name one with files of probing tasks")
+        raise InputError(f"{folder} is not a folder; name a folder with files of probing tasks")
     chosen = [task_called(name) for name in names] if names else list(TASKS.values())
     found = [task for task in chosen if (folder / f"{task.file}.txt").is_file()]
     for task in chosen if names else []:
         if task not in found:
-            raise InputError(f"{folder}: there is no {task.file}.txt for {task.name}")
+            raise InputError(
+                f"{folder} has no {task.file}.txt for {task.name}; add it, or leave out the task"
+            )
     if not found:
         files = ", ".join(f"{task.file}.txt" for task in TASKS.values())
         raise InputError(
-            f"{folder}: there is no file of a probing task; it would be one of {files}"
+            f"{folder} has no file of a probing task; name a folder with at least one of {files}"
         )
     return found
 
@@ -66,11 +68,11 @@ def faults(
     for split, part in parts.items():
         name, counts = NAMES[split], Counter(example.text.lower() for example in part)
         if not part:
-            yield f"there is no sentence for {name}"
+            yield f"{name} has no sentence"
         elif absent := sorted(labels - {example.label for example in part}):
-            yield f"{len(absent)} label(s) have no sentence for {name}, such as {absent[0]}"
+            yield f"{len(absent)} label(s) have no sentence in {name}, such as {absent[0]}"
         if twice := [text for text, count in counts.items() if count > 1]:
-            yield f"{len(twice):,} sentence(s) occur again in {name}, such as: {twice[0]}"
+            yield f"{len(twice):,} sentence(s) occur more than once in {name}, such as: {twice[0]}"
     if len(labels) < 2:
         yield "all sentences have the same label"
     yield from leaks(parts)
@@ -78,17 +80,17 @@ def faults(
 
 
 def uneven(parts: Parts, labels: set[str]) -> Iterator[str]:
-    """Yield which label is much more frequent than others in a split."""
+    """Yield a message for each split in which a label is much more frequent than the others."""
     for split, part in parts.items():
         if not part:
             continue
         counts = Counter(example.label for example in part)
         label, most = min(counts.items(), key=lambda item: (-item[1], item[0]))
         even = len(part) / len(labels)
-        by_chance = (2 * math.log(len(labels)) * even) ** 0.5  # about the largest of so many draws
+        by_chance = (2 * math.log(len(labels)) * even) ** 0.5  # expected maximum of the deviations
         if most > TOLERANCE * even + by_chance + 1:
             yield (
-                f"the label {label} has {most:,} of the {len(part):,} sentences for {NAMES[split]};"
+                f"the label {label} has {most:,} of the {len(part):,} sentences in {NAMES[split]};"
                 f" an even share would be {even:,.0f}"
             )
 
@@ -97,7 +99,7 @@ def leaks(parts: Parts) -> Iterator[str]:
     texts = {split: {example.text.lower() for example in part} for split, part in parts.items()}
     for first, second in (("tr", "va"), ("tr", "te"), ("va", "te")):
         if texts[first] and texts[first] == texts[second]:
-            yield f"{NAMES[first]} and {NAMES[second]} have the same sentences"
+            yield f"{NAMES[first]} and {NAMES[second]} consist of the same sentences"
         elif shared := texts[first] & texts[second]:
             yield (
                 f"{NAMES[first]} and {NAMES[second]} share {len(shared):,} sentence(s), such as: "
@@ -110,7 +112,7 @@ def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
     for example in examples:
         for key in keys(task, example):
             alike[key].append(example)
-    texts: dict[str, set[str]] = defaultdict(set)  # of each label: a sentence has many keys
+    texts: dict[str, set[str]] = defaultdict(set)  # by label; a set, as a sentence has many keys
     first = ""
     for of_key in alike.values():
         if len({example.label for example in of_key}) > 1:
@@ -118,14 +120,14 @@ def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
             for example in of_key:
                 texts[example.label].add(example.text)
     both = min(map(len, texts.values()), default=0)
-    # "It is red." and "It is new." differ in one word, too
+    # unrelated sentences may differ in one word by chance: "It is red." and "It is new."
     by_chance = len(examples) // 1000 if task.name in ONE_WORD else 0
     if both > by_chance:
-        yield f"{both:,} sentence(s) may occur both as they are and changed, such as: {first}"
+        yield f"{both:,} sentence(s) may occur both unchanged and changed, such as: {first}"
 
 
 def keys(task: ProbingTask, example: Example) -> Iterator[tuple[str, ...]]:
-    """Yield what a sentence has in common with its changed form."""
+    """Yield keys that a sentence shares with its changed form."""
     words = [word.lower() for word in example.words]
     if task.name in SAME_WORDS:
         yield tuple(sorted(words))

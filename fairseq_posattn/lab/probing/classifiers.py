@@ -1,13 +1,14 @@
-"""Train the classifiers of the probing tasks on sentence vectors.
+"""Train probing classifiers on sentence vectors.
 
-| Classifier | What it is | What dev decides |
+| Classifier | Architecture | Tuned on dev |
 |---|---|---|
-| senteval | what SentEval's code does: no hidden layer | weight decay from 1e-5 to 1e-2 |
-| mlp | what SentEval's README says: one hidden sigmoid layer | 50, 100 or 200 units; dropout |
-| linear | no hidden layer and no weight decay | nothing but the epoch |
+| senteval | as in SentEval's code: no hidden layer | weight decay from 1e-5 to 1e-2 |
+| mlp | as in SentEval's README: one hidden sigmoid layer | 50, 100 or 200 units; dropout |
+| linear | no hidden layer and no weight decay | the epoch only |
 
-All take Adam and batches of 64, and look at dev after every 4 epochs. They stop at the sixth look
-that brings nothing better, or after 204 epochs, and keep the best look, as SentEval's code does.
+As in SentEval's code, all are trained with Adam in batches of 64 and evaluated on dev every 4
+epochs. Training stops at the sixth evaluation without improvement, in total, or after 204 epochs;
+the best model on dev is kept.
 """
 
 from __future__ import annotations
@@ -23,17 +24,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 BATCH, EPOCHS_BETWEEN, PATIENCE = 64, 4, 5
-PART = 4096  # so many vectors fit into memory at once
-LONGEST = 204  # SentEval says 200, but its loop begins four epochs more when these are over
-FUSED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)  # on CPUs since then
+PART = 4096  # vectors that are classified at once
+LONGEST = 204  # SentEval documents 200, but its loop runs four more epochs
+FUSED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)  # supports CPUs since 2.4
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting is one classifier; a grid of them is tuned on dev.
-
-    hidden: the units of the hidden layer; 0 means that there is none.
-    """
+    """Hyperparameters of a classifier. hidden: units of the hidden layer; 0 for no such layer."""
 
     hidden: int = 0
     dropout: float = 0.0
@@ -52,17 +50,17 @@ GRIDS: dict[str, Sequence[Setting]] = {
 
 
 class Split(NamedTuple):
-    """A split has a vector for each sentence (N C, or N layers C), and the number of its label."""
+    """Sentence vectors (N C, or N layers C) and the indices of their labels (N)."""
 
     vectors: Tensor
     labels: Tensor
 
 
 class Fit(NamedTuple):
-    """This is the outcome of a training.
+    """A trained classifier.
 
-    dev: the best accuracy on dev.
-    correct: for each sentence of the test set, whether the classifier was right.
+    dev: the best accuracy on dev, from 0 to 1.
+    correct: whether the prediction is correct, for each test sentence.
     """
 
     setting: Setting
@@ -72,7 +70,7 @@ class Fit(NamedTuple):
 
 
 class Mix(nn.Module):
-    """This mixes the vectors of all layers by weights that are learnt (Peters et al. 2018)."""
+    """Averages the vectors of all layers with learnt weights (Peters et al. 2018)."""
 
     def __init__(self, layers: int):
         super().__init__()
@@ -80,7 +78,7 @@ class Mix(nn.Module):
         self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the mixed vectors, B C, of B layers C."""
+        """x: B layers C. Return B C."""
         mixed = torch.einsum("l,blc->bc", self.scores.softmax(dim=0), x)
         return self.scale * mixed
 
@@ -96,7 +94,7 @@ def network(setting: Setting, vectors: Tensor, classes: int) -> nn.Sequential:
 
 
 def grid(classifier: str, hidden_layer: bool = True) -> Sequence[Setting]:
-    """Return the settings of a classifier; a task may go without a hidden layer, as WC does."""
+    """Return the settings to tune; without a hidden layer, the grid of senteval replaces mlp's."""
     found = GRIDS[classifier]
     if hidden_layer or not found[0].hidden:
         return found
@@ -106,7 +104,7 @@ def grid(classifier: str, hidden_layer: bool = True) -> Sequence[Setting]:
 def tuned(
     settings: Sequence[Setting], train: Split, dev: Split, test: Split, classes: int, seed: int
 ) -> Fit:
-    """Return the fit with the setting that is best on dev, the first one of equals."""
+    """Train with each setting, and return the best on dev; ties go to the first setting."""
     best: tuple[float, Setting, nn.Module] | None = None
     for setting in settings:
         accuracy, model = fit(setting, train, dev, classes, seed)
@@ -120,7 +118,7 @@ def tuned(
 def fit(
     setting: Setting, train: Split, dev: Split, classes: int, seed: int, longest: int = LONGEST
 ) -> tuple[float, nn.Module]:
-    """Train one classifier; return its best accuracy on dev, and the classifier of that look."""
+    """Train one classifier; return its best accuracy on dev, and the model with that accuracy."""
     torch.manual_seed(seed)
     model = network(setting, train.vectors, classes).to(train.vectors.device)
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=setting.decay, fused=FUSED)
@@ -152,7 +150,7 @@ def train_epoch(
 
 @torch.no_grad()
 def right(model: nn.Module, split: Split) -> NDArray[np.bool_]:
-    """Return for each sentence whether the classifier gives its label."""
+    """Return whether the predicted label is correct, for each sentence."""
     model.eval()
     parts = zip(split.vectors.split(PART), split.labels.split(PART), strict=True)
     found = [model(part).argmax(dim=1).eq(labels) for part, labels in parts]

@@ -1,4 +1,4 @@
-"""Run the encoder of a trained model over sentences, with their trees if the model reads trees."""
+"""Encode sentences with a trained model, together with their trees if the model reads trees."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from fairseq_posattn.text.pipeline import TextPipeline, tokenized
 from fairseq_posattn.trees.sentence import Sentence
 
 EMBEDDINGS = "embeddings"
-TOKENS = 8000  # a batch has at most so many pieces, with padding
-STRANGE, TOO_STRANGE = 0.02, 0.25  # from these shares of unknown pieces on, say so, or refuse
+TOKENS = 8000  # maximum number of pieces in a batch, including padding
+STRANGE, TOO_STRANGE = 0.02, 0.25  # shares of unknown pieces from which to warn, and to refuse
 
 
 class Codecs(NamedTuple):
-    """These segment raw text where posattn-prepare did not make the data.
+    """How to segment raw text for data without prepare.json.
 
-    bpe: codes of subword-nmt, or a .model of sentencepiece. moses: the language of the tokenizer.
+    bpe: subword-nmt codes, or a sentencepiece .model file. moses: language of the Moses tokeniser.
     """
 
     bpe: str | None = None
@@ -56,17 +56,17 @@ class Codecs(NamedTuple):
         return found
 
 
-OF_TRAINING = Codecs()  # those with which the model was trained
+OF_TRAINING = Codecs()  # as in the training of the model
 
 
 class Batch(NamedTuple):
-    """This is what an encoder gives for some sentences.
+    """The encoder output for a batch of sentences.
 
-    numbers: which of the sentences these are.
-    layers: the vectors of the pieces before the first layer and after each layer, each B T C.
-    embeddings: the vectors of the pieces in the model's own dictionary, B T C.
-    real: which places hold pieces of the sentence, B T.
-    end: which place holds the end of the sentence, B T.
+    numbers: the indices of the sentences.
+    layers: the hidden states before the first layer and after each layer, each B T C.
+    embeddings: the embeddings of the pieces, B T C.
+    real: which positions contain pieces, without special symbols, B T.
+    end: which position contains `</s>`, B T.
     """
 
     numbers: np.ndarray
@@ -78,7 +78,7 @@ class Batch(NamedTuple):
 
 @dataclass
 class SentenceEncoder:
-    """This encodes raw sentences as the model translates them, or sentences with given trees."""
+    """Encodes raw sentences as for translation, or sentences with given trees."""
 
     loaded: Loaded
     data: str
@@ -87,19 +87,19 @@ class SentenceEncoder:
     def __post_init__(self) -> None:
         if self.pipeline is not None and any(self.chosen):
             raise InputError(
-                f"{self.data}: prepare.json says how the text is segmented; leave out --bpe and "
+                f"{self.data}: prepare.json already defines the segmentation; leave out --bpe and "
                 "--moses"
             )
         self.task: Any = self.loaded.task
         encoder = getattr(self.loaded.model, "encoder", None)
-        self.encoder: Any = getattr(encoder, "sentence_encoder", encoder)  # as RoBERTa has it
+        self.encoder: Any = getattr(encoder, "sentence_encoder", encoder)  # the former in RoBERTa
         if self.encoder is None or not hasattr(self.encoder, "embed_tokens"):
             kind = type(self.loaded.model).__name__
-            raise InputError(f"{kind} has no encoder of sentences; take a model that has one")
+            raise InputError(f"{kind} has no sentence encoder; choose a model with an encoder")
 
     @cached_property
     def pipeline(self) -> TextPipeline | None:
-        """Return how posattn-prepare made the data, or None if it did not."""
+        """The text pipeline of the data, or None if posattn prepare did not write them."""
         return TextPipeline.load(self.data) if text_pipeline.exists(self.data) else None
 
     @property
@@ -108,15 +108,15 @@ class SentenceEncoder:
 
     @property
     def top(self) -> int:
-        """Return the number of the top layer, or 0 if the encoder shows no layer below it."""
+        """The number of the top layer, or 0 if the encoder does not expose lower layers."""
         shows = "return_all_hiddens" in self.accepted
         return len(getattr(self.encoder, "layers", ())) if shows else 0
 
     @property
     def needs_parses(self) -> bool:
-        """Return whether sentences must be parsed before they can be encoded.
+        """Whether sentences must be parsed before they can be encoded.
 
-        A model without trees needs that, too, if its pieces are made of the parser's words.
+        This also applies to models without trees if the parser's words were segmented.
         """
         if self.pipeline is None:
             return self.reads_trees
@@ -126,7 +126,7 @@ class SentenceEncoder:
         return self.reads_trees and config.parsed
 
     def normal(self, sentence: Sentence) -> Sentence:
-        """Return a sentence whose words are written as those of the training data."""
+        """Normalise the words of a sentence like the training data."""
         if self.pipeline is None:
             return sentence
         language, normal = self.pipeline.config.source_language, self.pipeline.normal
@@ -137,7 +137,7 @@ class SentenceEncoder:
     def segmented(
         self, texts: Sequence[str], trees: Sequence[Sentence] | None
     ) -> list[SegmentedLine]:
-        """Return the pieces of sentences: of raw texts, or of the words that have trees."""
+        """Segment sentences: raw texts, or the words of their trees if these are given."""
         pipeline = self.pipeline
         if pipeline is None:
             return [spelled(self.encode(text), self.loaded.separator) for text in texts]
@@ -154,7 +154,7 @@ class SentenceEncoder:
 
     @cached_property
     def codecs(self) -> list[Any]:
-        """Return the codecs that were chosen, or those with which the model was trained."""
+        """The chosen codecs, or those of the training."""
         if any(self.chosen):
             return self.chosen.build()
         cfg = self.loaded.cfg
@@ -162,7 +162,7 @@ class SentenceEncoder:
         return [codec for codec in built if codec is not None]
 
     def codec_checksums(self) -> list[str]:
-        """Return the checksums of the files that --bpe and --tokenizer name."""
+        """Return checksums that identify the segmentation if there is no prepare.json."""
         if self.pipeline is not None:
             return []
         named = [part for part in (self.loaded.cfg.bpe, self.loaded.cfg.tokenizer) if part]
@@ -181,7 +181,7 @@ class SentenceEncoder:
     def batches(
         self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
     ) -> Iterator[Batch]:
-        """Yield the vectors of all lines, in batches of similar length."""
+        """Encode all lines, in batches of similar length."""
         with torch.no_grad():
             for sample in self.samples(lines, trees):
                 yield self.run(sample)
@@ -189,7 +189,7 @@ class SentenceEncoder:
     def weights_of(
         self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number of each line with its attention: layers, heads, queries, keys."""
+        """Yield the index of each line and its attention weights (layers, heads, queries, keys)."""
         with torch.no_grad():
             for sample in self.samples(lines, trees):
                 sample = self.loaded.to_device(sample)
@@ -204,7 +204,7 @@ class SentenceEncoder:
     def samples(
         self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
     ) -> Iterator[dict]:
-        """Yield batches of fairseq, in which sentences of about the same length are together."""
+        """Yield fairseq samples, each of sentences of similar length."""
         dictionary = self.task.source_dictionary
         tokens = [
             dictionary.encode_line(line.pieces, add_if_not_exist=False, append_eos=True).long()
@@ -219,7 +219,7 @@ class SentenceEncoder:
             yield dataset.collater([dataset[number] for number in numbers])
 
     def refuse_unfit(self, lines: Sequence[SegmentedLine], tokens: Sequence[Tensor]) -> None:
-        """Refuse a sentence without pieces, or with more of them than the model admits."""
+        """Raise an InputError if a sentence is empty, too long, or not segmented as in training."""
         longest = self.encoder.max_positions()
         for line, ids in zip(lines, tokens, strict=True):
             if len(ids) < 2:
@@ -230,28 +230,28 @@ class SentenceEncoder:
             if len(ids) > longest:
                 raise InputError(
                     f"the sentence '{line.text[:60]}...' has {len(ids)} pieces, but the model "
-                    f"admits {longest}; remove it from the files of the tasks"
+                    f"accepts at most {longest}; remove it from the files of the tasks"
                 )
         self.refuse_strange(tokens)
 
     def refuse_strange(self, tokens: Sequence[Tensor]) -> None:
-        """Tell of pieces that the dictionary lacks; refuse text that nothing has segmented."""
+        """Warn about out-of-vocabulary pieces; refuse text that was apparently not segmented."""
         unknown = sum(int(ids.eq(self.task.source_dictionary.unk()).sum()) for ids in tokens)
         share = unknown / max(1, sum(len(ids) - 1 for ids in tokens))
         if share >= TOO_STRANGE and self.pipeline is None and not self.codecs:
             raise InputError(
-                f"{self.data}: the model's dictionary lacks {share:.0%} of the pieces; say how the "
-                "training data were segmented, with --bpe and --moses"
+                f"{self.data}: {share:.0%} of the pieces are not in the model's dictionary; use "
+                "--bpe and --moses to segment text like the training data"
             )
         if share >= STRANGE:
-            say(f"{self.data}: the model's dictionary lacks {share:.1%} of the pieces")
+            say(f"{self.data}: {share:.1%} of the pieces are not in the model's dictionary")
 
     def run(self, sample: dict) -> Batch:
         sample = self.loaded.to_device(sample)
         fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
         dictionary = self.task.source_dictionary
         layers, tokens = self.states(fields), fields["src_tokens"]
-        if getattr(self.encoder, "left_pad", False):  # a recurrent encoder moves its padding
+        if getattr(self.encoder, "left_pad", False):  # fairseq's LSTM pads on the right internally
             tokens = convert_padding_direction(tokens, dictionary.pad(), left_to_right=True)
         end = tokens.eq(dictionary.eos())
         return Batch(
@@ -267,21 +267,21 @@ class SentenceEncoder:
         return set(inspect.signature(self.encoder.forward).parameters)
 
     def states(self, fields: dict[str, Any]) -> list[Tensor]:
-        """Return the vectors before the first layer, if the encoder shows them, and after each."""
+        """Return the hidden states before the first layer, if available, and after each layer."""
         fields = {k: v for k, v in fields.items() if k in self.accepted}
         if "return_all_hiddens" in self.accepted:
             fields["return_all_hiddens"] = True
         out = self.encoder(**fields)
-        if not isinstance(out, dict):  # as fairseq's recurrent encoder
+        if not isinstance(out, dict):  # fairseq's LSTM encoder
             return [out[0].transpose(0, 1)]
-        if isinstance(out["encoder_out"], tuple):  # as fairseq's convolutional encoder, B T C
+        if isinstance(out["encoder_out"], tuple):  # fairseq's convolutional encoder, B T C
             return [out["encoder_out"][0]]
         between = list(out.get("encoder_states") or ())[:-1]
         return [state.transpose(0, 1) for state in [*between, out["encoder_out"][0]]]
 
 
 def similar(tokens: Sequence[Tensor]) -> Iterator[list[int]]:
-    """Yield numbers of sentences of about the same length, which have TOKENS pieces together."""
+    """Group sentence indices by length into batches of at most TOKENS pieces with padding."""
     batch: list[int] = []
     for number in sorted(range(len(tokens)), key=lambda k: (len(tokens[k]), k)):
         if batch and (len(batch) + 1) * len(tokens[number]) > TOKENS:

@@ -1,4 +1,4 @@
-"""Find the trees of the sentences of a task: in a folder, or by the parser of the data."""
+"""Read the trees of a task's sentences from a folder, or parse the sentences."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NONE, PARSED, GIVEN = "none", "parsed", "given"
 
 @dataclass(frozen=True)
 class TaskTrees:
-    """These are the trees of the sentences of a task.
+    """The trees of a task's sentences, before control trees such as chain replace them.
 
-    kind: gold, parsed, given or none; a control, such as chain, replaces them afterwards.
+    kind: gold, parsed, given or none.
     checksum: the checksum of the file with the trees.
     """
 
@@ -38,10 +38,10 @@ class TaskTrees:
 
 @dataclass(frozen=True)
 class TreeSource:
-    """This says where the trees of the tasks come from.
+    """Provides the trees of tasks.
 
-    kind: what those in the folder --trees are: gold, parsed, or given if nothing more is known.
-        Those of changed sentences are never gold.
+    kind: the kind of the trees in --trees: gold, parsed, or given if unknown. Trees of changed
+        sentences never count as gold.
     """
 
     request: ProbeRequest
@@ -50,13 +50,18 @@ class TreeSource:
     def trees(
         self, task: ProbingTask, examples: Sequence[Example], encoder: SentenceEncoder
     ) -> TaskTrees:
-        """Return the trees of a task, if the model or its data need any."""
+        """Return the trees of a task, or none if neither the model nor its data need them.
+
+        Raise an InputError if trees are missing or do not match the sentences.
+        """
         if not encoder.needs_parses:
             return TaskTrees(NONE, None)
         path, kind = self.given(task), self.kind
         parsed = self.request.kept / "parsed"
         if path is None:
-            remedy = f"{task.name} needs trees made elsewhere; name their folder with --trees"
+            remedy = (
+                f"parse the sentences of {task.name} yourself, and name the folder with --trees"
+            )
             texts = [example.text for example in examples]
             start = parsed / task.file
             path = parsed_file(encoder, texts, start, self.request.workers, remedy)
@@ -65,18 +70,18 @@ class TreeSource:
         sentences = [encoder.normal(sentence) for sentence in read_labelled(path)]
         if len(sentences) != len(examples):
             raise InputError(
-                f"{path}: there are {len(sentences):,} trees for {len(examples):,} sentences; "
-                "parse the file of the task again"
+                f"{path} has {len(sentences):,} trees for {len(examples):,} sentences; parse the "
+                f"file {task.file}.txt again"
             )
         for example, sentence in zip(examples, sentences, strict=True):
             text = example.text
             if encoder.pipeline is not None:
                 text = encoder.pipeline.normal(text, encoder.pipeline.config.source_language)
-            match(text, sentence.tokens, sentence.where)  # it refuses trees of other sentences
+            match(text, sentence.tokens, sentence.where)  # refuses trees of other sentences
         return TaskTrees(kind, sentences, sha256(path))
 
     def given(self, task: ProbingTask) -> Path | None:
-        """Return the file with the given trees of a task; None says that they are parsed."""
+        """Return the file with the trees of a task, or None if the sentences must be parsed."""
         if self.request.trees is None:
             return None
         paths = [self.request.trees / f"{task.file}{end}" for end in ENDS]
@@ -84,7 +89,7 @@ class TreeSource:
         if found is None and not task.changes_words:
             raise InputError(
                 f"{paths[0]}: there are no trees for {task.name}; parse {task.file}.txt with "
-                "posattn-parse, or leave out --trees, and the sentences are parsed"
+                "posattn parse, or leave out --trees to have the sentences parsed"
             )
         return found
 
@@ -92,13 +97,13 @@ class TreeSource:
 def parsed_file(
     encoder: SentenceEncoder, texts: Sequence[str], start: Path, workers: int, remedy: str
 ) -> Path:
-    """Parse texts as the training data were, and return the file START.conllu.xz.
+    """Parse texts like the training data, and return the path of START.conllu.xz.
 
-    remedy: says what can be done if the data have no parser.
+    remedy: the end of the error message if stanza did not parse the training data.
     """
     pipeline = encoder.pipeline
     if pipeline is None or pipeline.config.parser.parser != "stanza":
-        raise InputError(f"{encoder.data}: the data were not parsed with stanza; {remedy}")
+        raise InputError(f"{encoder.data}: the training data were not parsed with stanza; {remedy}")
     text, out = start.with_name(f"{start.name}.txt"), start.with_name(f"{start.name}.conllu.xz")
     with written_whole(text) as file:
         file.writelines(f"{pipeline.source_text(line)}\n" for line in texts)

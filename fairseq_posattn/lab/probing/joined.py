@@ -1,4 +1,4 @@
-"""Join the accuracies of one file of posattn-probe or several, and refuse what does not fit."""
+"""Join the results of one or several files of posattn probe; refuse files that do not match."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from fairseq_posattn.lab.probing.results import (
 )
 from fairseq_posattn.lab.probing.tasks import TASKS
 
-Hits = NDArray[np.float64]  # runs x sentences: how often the label was found, over the seeds
+Hits = NDArray[np.float64]  # runs x sentences: share of seeds with the correct label
 OF_TREEBANK = {"sha256": "files", "first": "--first", "rank": "--rank"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row is a system, or its untrained twin or embeddings, with one layer.
+    """A table row: one layer of a system, of its untrained counterpart or of its embeddings.
 
-    trees: the kinds that its figures have, such as: gold; parsed in BShift, SOMO.
+    trees: the kinds of trees that were read, for instance "gold; parsed in BShift, SOMO".
     """
 
     system: str
@@ -44,7 +44,10 @@ class Row:
 
 
 class Results:
-    """These are the results of one file or several."""
+    """The joined results of one or several files.
+
+    Raise an InputError if classifiers, pooling or sentences differ, or if a model occurs twice.
+    """
 
     def __init__(self, probes: Sequence[Probes], paths: Sequence[str]):
         self.probes = list(with_own_runs(probes))
@@ -55,21 +58,21 @@ class Results:
             for key in ("classifier", "pooling") if one.accuracies else ():
                 if getattr(one, key) != getattr(first, key):
                     raise InputError(
-                        f"{path}: the {key} is {getattr(one, key)}, but in {paths[0]} it is "
-                        f"{getattr(first, key)}; probe both in the same way"
+                        f"{path}: the {key} is {getattr(one, key)}, but {paths[0]} has "
+                        f"{getattr(first, key)}; probe both models with the same options"
                     )
             for name, task in one.tasks.items():
                 if self.tasks.setdefault(name, task) != task:
                     raise InputError(
-                        f"{path}: {name} was made of other sentences than in {paths[0]}; probe "
-                        "both on the same folder of tasks"
+                        f"{path}: {name} has other sentences than in {paths[0]}; probe both models "
+                        "on the same folder of tasks"
                     )
         refuse_other_treebanks(self.probes, paths)
         refuse_repeated(self.probes, paths)
 
     @cached_property
     def names(self) -> list[str]:
-        """Return the names of the tasks, in the order of the published table."""
+        """The names of the tasks, in the order of the published table."""
         return [name for name in TASKS if name in self.tasks]
 
     @cached_property
@@ -82,19 +85,19 @@ class Results:
         return found
 
     def runs(self, row: Row, task: str) -> list[list[Accuracy]]:
-        """Return the accuracies of each run, over the seeds of the classifier."""
+        """Return a list for each run, with an accuracy for each seed of the classifier."""
         return [run for _, run in sorted(grouped(self.cells.get(row, {}).get(task, []), "run"))]
 
     def hits(self, row: Row, task: str) -> Hits:
-        """Return which test sentences of a task were right, in the mean over the seeds."""
+        """Return for each run and test sentence how often the prediction is correct over seeds."""
         test = self.tasks[task].test
         runs = self.runs(row, task)
         return np.array([np.mean([one.hits(test) for one in run], axis=0) for run in runs])
 
     def on_test(self, row: Row, task: str) -> list[float]:
-        """Return the accuracy of each run, the mean over the seeds of the classifier, in %.
+        """Return the test accuracy of each run in %, averaged over the seeds of the classifier.
 
-        Of a single run, those of the seeds are returned.
+        If there is only one run, return the accuracy of each seed.
         """
         hits = self.hits(row, task)
         if len(hits) == 1:
@@ -102,14 +105,13 @@ class Results:
         return [100 * float(of_run.mean()) for of_run in hits]
 
     def on_dev(self, row: Row, task: str) -> list[float]:
-        """Return the accuracies on dev in the same way."""
+        """Return the dev accuracies, aggregated like `on_test`."""
         runs = [[accuracy.dev for accuracy in run] for run in self.runs(row, task)]
         return runs[0] if len(runs) == 1 else list(map(mean, runs))
 
 
 def kinds_of_trees(accuracies: Sequence[Accuracy]) -> str:
-    """Return the kinds of trees that figures have: those of most tasks first, then the others with
-    their tasks."""
+    """Name the kind of trees of most tasks, then other kinds with their tasks."""
     tasks = {
         kind: list(dict.fromkeys(one.task for one in same))
         for (kind,), same in grouped(accuracies, "trees")
@@ -119,7 +121,7 @@ def kinds_of_trees(accuracies: Sequence[Accuracy]) -> str:
 
 
 def refuse_other_treebanks(probes: Sequence[Probes], paths: Sequence[str]) -> None:
-    """Refuse probes of words that were trained or tested on other sentences, or of other rank."""
+    """Raise an InputError if word probes differ in their sentences or ranks."""
     first: tuple[Treebank, str] | None = None
     for one, path in zip(probes, paths, strict=True):
         if not one.treebank:
@@ -128,13 +130,13 @@ def refuse_other_treebanks(probes: Sequence[Probes], paths: Sequence[str]) -> No
         for name, what in OF_TREEBANK.items():
             if getattr(one.treebank, name) != getattr(known, name):
                 raise InputError(
-                    f"{path}: its words were probed with other {what} than those of {where}; "
-                    "probe both in the same way"
+                    f"{path}: words were probed with other {what} than in {where}; probe both "
+                    "models with the same options"
                 )
 
 
 def refuse_repeated(probes: Sequence[Probes], paths: Sequence[str]) -> None:
-    """Refuse figures that stand in the files twice, which would count as another run."""
+    """Raise an InputError if a result occurs twice, as it would count as another run."""
     seen: dict[tuple[Any, ...], str] = {}
     for one, path in zip(probes, paths, strict=True):
         for key in [
@@ -143,14 +145,13 @@ def refuse_repeated(probes: Sequence[Probes], paths: Sequence[str]) -> None:
         ]:
             if key in seen:
                 raise InputError(
-                    f"{path}: the figures of {key[0]} stand in {seen[key]}, too; name each model "
-                    "once"
+                    f"{path}: the results of {key[0]} are also in {seen[key]}; name each model once"
                 )
             seen[key] = path
 
 
 def with_own_runs(probes: Sequence[Probes]) -> Iterator[Probes]:
-    """Yield files in which each checkpoint of a system is a run of its own, in all files."""
+    """Renumber runs, so that each checkpoint of a system is one run across all files."""
     numbers: dict[str, dict[tuple[Any, ...], int]] = {}
 
     def number(record: Any, file: int) -> int:

@@ -1,4 +1,4 @@
-"""Probe trained models: encode the sentences of the tasks, and train classifiers on the vectors."""
+"""Probe trained models: encode the sentences of tasks, and train classifiers on the vectors."""
 
 from __future__ import annotations
 
@@ -46,13 +46,15 @@ NO_HIDDEN_LAYER = ("WC",)
 
 @dataclass(frozen=True)
 class Probing:
-    """This holds what probing of sentences and of words have in common: the models, of which each
-    is probed as it was trained and as it was before, and the vectors that they give."""
+    """The common part of probing sentences and words: load models, encode, select layers.
+
+    Each model is probed both trained and untrained.
+    """
 
     request: ProbeRequest
 
     def encoders(self, model: Named) -> Iterator[tuple[dict[str, Any], SentenceEncoder]]:
-        """Yield the trained model and then the untrained one, with what all figures say of it."""
+        """Yield the trained and then the untrained encoder, each after its fields of OfModel."""
         request = self.request
         assert request.data is not None
         checksum = sha256(model.path) if model.path.is_file() else ""
@@ -74,14 +76,14 @@ class Probing:
         rows: int,
         encode: Encode,
     ) -> Vectors:
-        """Return vectors that an encoder gives, which are kept.
+        """Encode sentences, or read their vectors from an earlier run with the same inputs.
 
-        what: how a message calls the sentences. of: what the vectors depend on beside the model and
-        its data.
+        what: a description of the sentences for log messages. of: further inputs that the vectors
+        depend on, besides the model and its data. rows: the number of vectors.
         """
         assert self.request.data is not None
         folder = Path(self.request.data)
-        files = [folder / "prepare.json", *sorted(folder.glob("dict.*.txt"))]  # make pieces of text
+        files = [folder / "prepare.json", *sorted(folder.glob("dict.*.txt"))]  # for segmentation
         described = {
             **{name: about[name] for name in ("model", "kind")},
             "data": {path.name: sha256(path) for path in files if path.is_file()},
@@ -93,12 +95,12 @@ class Probing:
         if file.complete:
             return file.read()
         check_layer(self.request.layer, encoder.top)
-        say(f"{what} are encoded ({about['kind']})")
+        say(f"encoding {what} ({about['kind']})")
         return file.make(sentences, rows, encode)
 
     def layers(self, vectors: Vectors) -> dict[str, np.ndarray]:
-        """Return the vectors of the layers that are probed, by their names."""
-        top, layer = vectors.shape[1] - 2, self.request.layer  # the last ones are embeddings
+        """Return the vectors of the requested layers by name."""
+        top, layer = vectors.shape[1] - 2, self.request.layer  # the last "layer" is embeddings
         check_layer(layer, top)
         if layer == TOP or not top:
             return {TOP: vectors[:, top]}
@@ -111,8 +113,8 @@ class Probing:
     def chosen(
         self, about: dict[str, Any], *parts: Vectors
     ) -> Iterator[tuple[dict[str, Any], list[np.ndarray]]]:
-        """Yield what is probed of the vectors of each part: layers, and of a trained model its
-        embeddings; what figures say of it goes with it."""
+        """Yield the vectors of all parts, for each requested layer and for a trained model's
+        embeddings, each after the fields of its results."""
         layers = [self.layers(part) for part in parts]
         for layer in layers[0]:
             yield {**about, "layer": layer}, [part[layer] for part in layers]
@@ -122,7 +124,7 @@ class Probing:
 
 
 class TaskProbing(Probing):
-    """This trains classifiers for the labels of tasks on the vectors of sentences."""
+    """Trains classifiers that predict the labels of tasks from sentence vectors."""
 
     def run(self) -> Probes:
         models, others = named(self.request.path), named(self.request.vectors)
@@ -160,7 +162,7 @@ class TaskProbing(Probing):
                 for size, found in zip(SENTEVAL, sizes, strict=True)
             )
             found = LabelledTask(task, path, "SentEval" if is_theirs else "made", examples)
-            _ = found.described  # this refuses what lacks a split or has unknown labels
+            _ = found.described  # raises an InputError for missing splits and unknown labels
             yield found
 
     @cached_property
@@ -194,8 +196,8 @@ class TaskProbing(Probing):
         path = one.path / f"{task.task.file}.txt"
         if not path.is_file():
             raise InputError(
-                f"{path}: there is no such file with vectors for {task.task.name}; write it, "
-                "or choose other tasks with --task"
+                f"{path}: there is no such file with vectors for {task.task.name}; create it, or "
+                "choose other tasks with --task"
             )
         vectors = read_text_vectors(path, len(task.examples))[:, 0]
         about = {"system": one.system, "run": one.run, "model": "", "kind": VECTORS}
@@ -205,7 +207,7 @@ class TaskProbing(Probing):
     def fits(
         self, task: LabelledTask, vectors: np.ndarray, about: dict[str, Any]
     ) -> Iterator[Accuracy]:
-        """Yield the accuracies of the classifier with each seed."""
+        """Train and evaluate the classifier with each seed."""
         device = "cuda" if torch.cuda.is_available() and not self.request.cpu else "cpu"
         train, dev, test = (
             Split(
@@ -234,18 +236,15 @@ class TaskProbing(Probing):
 
 
 def check_layer(layer: str, top: int) -> None:
-    """Refuse a layer that an encoder lacks, or does not show; its top layer has this number."""
+    """Raise an InputError if an encoder with this top layer does not provide the layer."""
     if not top and layer not in (TOP, ALL):
-        raise InputError(f"--layer {layer}: the encoder shows its top layer only")
+        raise InputError(f"--layer {layer}: this encoder provides only its top layer; use top")
     if layer.isdecimal() and int(layer) > top:
-        raise InputError(f"--layer {layer}: the encoder has the layers 0 to {top}")
+        raise InputError(f"--layer {layer} does not exist; choose one of the layers 0 to {top}")
 
 
 def untrained(loaded: Loaded) -> Loaded:
-    """Return the same model as it was before its training, with the same trees.
-
-    The parameters are drawn with the seed of the training.
-    """
+    """Return the same model before training; parameters are drawn with the training's seed."""
     torch.manual_seed(loaded.cfg.common.seed)
     model = loaded.task.build_model(loaded.cfg.model)
     model.to(next(loaded.model.parameters()).device).eval()
@@ -254,7 +253,7 @@ def untrained(loaded: Loaded) -> Loaded:
 
 
 def shown_trees(encoder: SentenceEncoder, kind: str) -> str:
-    """Return what trees the encoder reads: of this kind, or those of a control."""
+    """Return the kind of trees that the encoder reads: none, a control, or this kind."""
     if not encoder.reads_trees:
         return NONE
     control = encoder.task.new_text.control

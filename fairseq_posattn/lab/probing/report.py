@@ -1,4 +1,4 @@
-"""Show probes in the report: a figure of the tasks, tables, and maps of the attention heads."""
+"""Add probing results to the report: a figure of accuracies, tables, and maps of heads."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from fairseq_posattn.lab.report.head_maps import HeadMap, MapGroup, shade
 from fairseq_posattn.lab.report.sections import ExtraSection
 
 TITLES = {
-    "parent": "Largest weight on the parent, % of the words",
-    "child": "Largest weight on a child, % of the words",
-    "previous": "Largest weight on the word before, %",
-    "next": "Largest weight on the word after, %",
+    "parent": "Largest weight on the parent, % of words",
+    "child": "Largest weight on a child, % of words",
+    "previous": "Largest weight on the previous word, %",
+    "next": "Largest weight on the next word, %",
 }
 HEIGHT, WIDTH, STEP = 3.6, 10.6, 0.13
 
@@ -38,7 +38,7 @@ def section(probes: Sequence[Probes], paths: Sequence[str]) -> ExtraSection:
 
 
 def figure(results: Results) -> Markup:
-    """Draw the accuracy of each model in each task with its interval; untrained ones are open."""
+    """Plot the accuracy and interval of each model by task; open circles are untrained models."""
     rows = [row for row in results.cells if row.kind in (TRAINED, UNTRAINED)]
     systems = list(dict.fromkeys(row.system for row in rows))
     with drawing("probes", (WIDTH, HEIGHT), "Accuracy on test") as (axes, done):
@@ -70,20 +70,19 @@ def figure(results: Results) -> Markup:
 
 
 def label(row: Row) -> str:
-    """Return the name of a row as matplotlib's legend takes it."""
     name = printable(row.name)
-    return f" {name}" if name.startswith("_") else name  # names that begin so are left out
+    return f" {name}" if name.startswith("_") else name  # matplotlib omits labels with `_`
 
 
 def maps(heads: Sequence[HeadLooks]) -> Iterator[MapGroup]:
-    """Yield the maps of each model: how often each head looks at each place."""
+    """Yield the maps of each model: how often each head attends to each place."""
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
         title = visible(f"{row_name(system, kind)}, run {run}, trees: {trees}")
         yield MapGroup(title, [map_of(found, place) for place in PLACES])
 
 
 def map_of(heads: Sequence[HeadLooks], place: str) -> HeadMap:
-    """Return the map of one place, from white for 0 % to dark for 100 %."""
+    """Return the map of one place; shades range from white (0 %) to dark (100 %)."""
     layers = grouped(heads, "layer")
     rows = [
         [shade(getattr(one, place), 0, 100, "{:.0f}".format) for one in of_layer]

@@ -1,4 +1,4 @@
-"""Say what is to be probed, from Python or on the command line of posattn-probe."""
+"""Define the options of posattn probe, for the command line and for Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ TOP, ALL, MIX = "top", "all", "mix"
 
 
 def layer(text: str) -> str:
-    """Read the number of a layer, top, all or mix."""
     number = plain_number(text)
     if text not in (TOP, ALL, MIX) and (number is None or number < 0):
         raise ArgumentTypeError(f"expected a number, top, all or mix, found '{text}'")
@@ -26,128 +25,131 @@ def layer(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeRequest:
-    """This is a request to probe models, or to show results; each field is an option of
-    posattn-probe."""
+    """A request to probe models or to show results; each field is an option of posattn probe."""
 
     data: str | None = option(
-        "segment sentences as these binarised data", metavar="DATA", nargs="?"
+        "binarised data of the models; sentences are segmented in the same way",
+        metavar="DATA",
+        nargs="?",
     )
     path: list[str] = option(
-        "probe the model of each checkpoint; checkpoints with the same name are runs of a system "
-        "(without NAME=, the name is that of the folder, or of the file where one folder has "
-        "several)",
+        "checkpoints of the models to probe; those with the same NAME count as runs of one system "
+        "(default of NAME: the folder of the checkpoint, or its file name if the folder contains "
+        "several of them), e.g. base=a.pt base=b.pt",
         *([], "", "NAME=PT"),
     )
     vectors: list[str] = option(
-        "probe vectors of another toolkit, too: FOLDER/TASK.txt has a line of numbers for each "
-        "line of the task",
+        "also probe sentence vectors of other toolkits: FOLDER/TASK.txt contains one line of "
+        "numbers for each line of the task, separated by spaces",
         *([], "", "NAME=FOLDER"),
     )
-    tasks: Path | None = option("read the tasks in this folder", None, metavar="FOLDER", type=Path)
+    tasks: Path | None = option("folder with the tasks", None, metavar="FOLDER", type=Path)
     task: list[str] | None = option(
-        "take only these tasks of the folder (default: all)", None, metavar="NAME"
+        "tasks of the folder to use, e.g. SentLen WC (default: all)", None, metavar="NAME"
     )
     trees: Path | None = option(
-        "take the trees of TASK.txt from FOLDER/TASK.conllu, plain or packed (default: parse the "
-        "sentences); tasks that change words are parsed if the folder has no trees for them",
+        "read the trees of TASK.txt from FOLDER/TASK.conllu, which may be compressed (default: "
+        "parse the sentences); tasks with changed words are parsed if the folder has no trees",
         *(None, "", "FOLDER"),
         type=Path,
     )
     trees_are: str | None = option(
-        "say whether people or a parser made the trees of --trees (default: as tasks.json says, "
-        "for the trees beside the tasks)",
+        "origin of the trees in --trees: gold (annotated by people) or parsed (default: as in "
+        "tasks.json, if --trees is the folder trees in --tasks)",
         None,
         choices=("gold", "parsed"),
     )
     pooling: str = option(
-        "make the vector of a sentence from its pieces: their mean (default) or maximum, the last "
-        "piece, or the end of the sentence",
+        "how to compute a sentence vector from its pieces: mean (default), max, the last piece, or "
+        "the end-of-sentence symbol",
         "mean",
         choices=("mean", "max", "last", "end"),
     )
     layer: str = option(
-        "probe this layer, where 0 is the input of the first one; or top (default), all (one "
-        "probe for each layer), or mix (the classifier learns weights of the layers)",
+        "layer to probe: a number (0 is the input of the first layer), top (default), all (one "
+        "probe per layer), or mix (the classifier learns a weighted average of the layers)",
         TOP,
         type=layer,
     )
     classifier: str = option(
-        "train SentEval's classifier: as its code does (default), or as its README says (mlp); or "
-        "a linear one without tuning",
+        "classifier to train: SentEval's as in its code (default) or as in its README (mlp), or a "
+        "linear one without hyperparameter tuning",
         "senteval",
         choices=("senteval", "mlp", "linear"),
     )
     seeds: list[int] = option(
-        "train the classifier with each of these seeds (default: 1111)",
+        "random seeds to train the classifier with (default: 1111)",
         [1111],
         type=not_negative,
     )
     heads: list[str] | None = option(
-        "probe words and attention heads against the trees of these CoNLL-U files, and not "
-        "sentences for tasks: what heads look at, structural probes (Hewitt and Manning 2019), and "
-        "labels of words with a control task (Hewitt and Liang 2019)",
+        "probe words and attention heads against the trees of these CoNLL-U files instead of "
+        "--tasks: where heads attend to, structural probes (Hewitt and Manning 2019), and word "
+        "labels with a control task (Hewitt and Liang 2019)",
         *(None, "", ("TRAIN", "DEV", "TEST")),
         nargs=3,
     )
     gold: bool = option(
-        "--heads: let models read the trees of these files (default: parse their sentences)", False
+        "--heads: models read the trees of these files (default: parse the sentences)", False
     )
     rank: int = option(
-        "--heads: map vectors to N dimensions in structural probes (default: their width)",
+        "--heads: rank of the structural probes (default: the width of the vectors)",
         0,
         type=positive,
     )
     first: int = option("--heads: read only the first N sentences of each file", 0, type=positive)
-    no_untrained: bool = option("leave out the untrained models", False)
-    json: Path | None = option("write all accuracies to this file", None, type=Path)
+    no_untrained: bool = option("do not probe the untrained models", False)
+    json: Path | None = option("write all results to this file", None, type=Path)
     work: Path | None = option(
-        "keep vectors and parsed sentences in this folder (default: that of --json and .work)",
+        "store vectors and parsed sentences in this folder (default: --json with the suffix .work)",
         *(None, "", "FOLDER"),
         type=Path,
     )
-    workers: int = option("parse with N processes at once (default: %(default)s)", 1, type=positive)
-    results: list[str] = option("show the accuracies in these files as well", [], "", "JSON")
+    workers: int = option("number of parser processes (default: %(default)s)", 1, type=positive)
+    results: list[str] = option("also show the results in these files", [], "", "JSON")
     table: str | None = option(
         "write the tables to START.md, START.csv and START.tex", None, "", "START"
     )
     fairseq_task: str | None = option(
-        "load the model with this task of fairseq (default: that of its training)", None, "", "TASK"
+        "fairseq task to load the model with (default: the task of its training)", None, "", "TASK"
     )
     bpe: str | None = option(
-        "segment words with these codes of subword-nmt, or with this .model of sentencepiece, if "
-        "posattn-prepare did not make DATA (default: as in the training)",
+        "if DATA has no prepare.json, segment words with these subword-nmt codes or this "
+        "sentencepiece .model (default: as in the training)",
         *(None, "", "FILE"),
     )
     moses: str | None = option(
-        "split the text with Moses before that, as text of LANGUAGE (default: as in the training)",
+        "tokenise the text as LANGUAGE with Moses before --bpe (default: as in the training)",
         *(None, "", "LANGUAGE"),
     )
     user_dir: str | None = option(
-        "import classes of your own that the model has", None, "", "FOLDER"
+        "import user-defined classes of the model from this folder", None, "", "FOLDER"
     )
-    cpu: bool = option("use the CPU even where there is a GPU", False)
+    cpu: bool = option("use the CPU even if a GPU is available", False)
 
     @property
     def kept(self) -> Path:
-        """Return the folder in which vectors and parsed sentences are kept."""
+        """The folder in which vectors and parsed sentences are stored."""
         if self.work or not self.json:
             return self.work or Path(".work")
         return self.json.with_suffix(".work")
 
     def refuse_incomplete(self) -> None:
-        """Refuse a request that lacks what it needs, or has what would have no effect."""
+        """Raise an InputError if options are missing, or if one would have no effect."""
         if not (self.path or self.vectors or self.results):
             raise InputError(
-                "name models with --path, vectors with --vectors, or --results to show"
+                "there is nothing to probe or show; name --path, --vectors or --results"
             )
         if (self.path or self.vectors) and not ((self.tasks or self.heads) and self.json):
-            raise InputError("probing needs --tasks FOLDER or --heads, and --json FILE")
+            raise InputError("options are missing; add --json FILE, and --tasks FOLDER or --heads")
         if self.path and not self.data:
-            raise InputError("name the data with which the models were trained before --path")
+            raise InputError("DATA is missing; name the training data of the models before --path")
         if self.heads and (self.tasks or self.vectors or self.trees):
-            raise InputError("--heads takes no --tasks, --trees and --vectors; start both apart")
+            raise InputError(
+                "--heads cannot be combined with --tasks, --trees or --vectors; run them separately"
+            )
         if self.heads and self.layer == MIX:
-            raise InputError("--heads has no --layer mix; choose a number, top or all")
+            raise InputError("--heads does not support --layer mix; choose a number, top or all")
         of_tasks = "task trees trees_are pooling classifier"
         of_both = "json work workers no_untrained layer seeds bpe moses"
         plain = ProbeRequest(data=None)
@@ -159,13 +161,13 @@ class ProbeRequest:
             for name in names.split() if not chosen else ():
                 if getattr(self, name) != getattr(plain, name):
                     acting = "--" + name.replace("_", "-")
-                    raise InputError(f"{acting} acts with {kind} only; leave it out")
+                    raise InputError(f"{acting} has no effect without {kind}; leave it out")
         if self.trees_are and not self.trees:
-            raise InputError("--trees-are says what the trees of --trees are; name their folder")
+            raise InputError("--trees-are has no effect without --trees; add --trees FOLDER")
 
 
 class Named(NamedTuple):
-    """This is a training of a system: a checkpoint, or a folder of vectors."""
+    """One run of a system: a checkpoint, or a folder of vectors."""
 
     system: str
     run: int
@@ -173,7 +175,7 @@ class Named(NamedTuple):
 
 
 def named(words: Sequence[str]) -> list[Named]:
-    """Return the trainings that the words name, as NAME=PATH or PATH."""
+    """Parse arguments of the form NAME=PATH or PATH; runs of a name are numbered from 0."""
     found: list[Named] = []
     bare = [Path(word).absolute() for word in words if "=" not in word or Path(word).exists()]
     folders = Counter(path.parent for path in bare if not path.is_dir())
@@ -185,7 +187,7 @@ def named(words: Sequence[str]) -> list[Named]:
             name = whole.name if whole.is_dir() else whole.parent.name if is_alone else whole.stem
             path = word
         if not name or not path:
-            raise InputError(f"{word}: write NAME=PATH")
+            raise InputError(f"'{word}' lacks a name or a path; write NAME=PATH")
         run = sum(one.system == name for one in found)
         found.append(Named(name, run, Path(path)))
     return found

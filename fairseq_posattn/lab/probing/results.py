@@ -1,4 +1,4 @@
-"""Describe the file of posattn-probe: the accuracies of probes, with all that they depend on."""
+"""Define the JSON file of posattn probe: results of probes, and what they depend on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import Open, about, read_record
 from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 
-AGAIN = "make it again with posattn-probe"
+AGAIN = "make it again with posattn probe"
 TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", "vectors"
 
 
@@ -22,28 +22,28 @@ TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", 
 class ProbedTask(Open):
     """A task and its size."""
 
-    train: Whole = has("how many sentences train the classifier")
-    dev: Whole = has("how many sentences tune it")
-    test: Whole = has("how many sentences test it")
-    classes: Whole = has("how many labels there are")
-    majority: Number = has("the accuracy on test of the most frequent label of train, in %")
-    sha256: Text = has("the checksum of its file")
-    source: Text = has("SentEval if the file has its size and classes, else made")
+    train: Whole = has("number of training sentences")
+    dev: Whole = has("number of dev sentences")
+    test: Whole = has("number of test sentences")
+    classes: Whole = has("number of labels")
+    majority: Number = has("test accuracy of always predicting the majority label of train, in %")
+    sha256: Text = has("checksum of the task's file")
+    source: Text = has("SentEval if the file has the size and classes of SentEval's, else made")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfModel(Open):
-    """Every figure says of which model it is, and what trees the model read."""
+    """The fields of every result that identify the model and the trees that it read."""
 
-    system: Text = has("the name of the system")
-    run: Whole = has("which of the trainings this is, from 0")
-    model: Text = has("the checksum of the checkpoint; empty for vectors")
+    system: Text = has("name of the system")
+    run: Whole = has("index of the run (training), from 0")
+    model: Text = has("checksum of the checkpoint; empty for vectors")
     kind: Text = has(
-        "trained, untrained (the same model before its training), embeddings (without the "
-        "encoder), or vectors (from a file)"
+        "trained, untrained (the same model before training), embeddings (without the encoder), or "
+        "vectors (from a file)"
     )
     trees: Text = has(
-        "the trees that the model read: gold, parsed, given (by --trees, without more), a "
+        "trees that the model read: gold, parsed, given (from --trees, of unknown origin), a "
         "control, or none"
     )
 
@@ -52,20 +52,20 @@ class OfModel(Open):
 class Accuracy(OfModel):
     """The accuracy of one classifier on the vectors of one model."""
 
-    task: Text = has("the task")
-    layer: Text = has("the layer: its number, top, or mix")
-    seed: Whole = has("the seed of the classifier")
-    setting: Text = has("the classifier that was best on dev")
-    dev: Number = has("the accuracy on dev, in %")
-    test: Number = has("the accuracy on test, in %")
-    correct: Text = has("a bit for each test sentence, 1 if right; base64")
+    task: Text = has("name of the task")
+    layer: Text = has("layer: a number, top, or mix")
+    seed: Whole = has("random seed of the classifier")
+    setting: Text = has("hyperparameters that were best on dev")
+    dev: Number = has("accuracy on dev, in %")
+    test: Number = has("accuracy on test, in %")
+    correct: Text = has("one bit per test sentence, 1 if the prediction is correct; in base64")
 
     def hits(self, sentences: int) -> NDArray[np.float64]:
-        """Return 1 for each test sentence whose label was found, and else 0."""
+        """Return 1 for each test sentence with a correct prediction, otherwise 0."""
         where = f"'correct' of {self.system} in {self.task}"
         try:
             packed = np.frombuffer(base64.b64decode(self.correct, validate=True), dtype=np.uint8)
-        except ValueError:  # from base64, or from text that is not ASCII
+        except ValueError:  # invalid base64, or text that is not ASCII
             raise InputError(f"{where} is '{self.correct[:20]}', which is not base64") from None
         if len(packed) * 8 < sentences:
             raise InputError(f"{where} has {len(packed) * 8} bits for {sentences} sentences")
@@ -74,47 +74,47 @@ class Accuracy(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadLooks(OfModel):
-    """What the words of a treebank look at through one attention head."""
+    """Which words of a treebank one attention head attends to most."""
 
-    layer: Whole = has("the layer, counted from 0")
-    head: Whole = has("the head, counted from 0")
-    parent: Number = has("the share of words whose largest weight lies on the parent, in %")
+    layer: Whole = has("layer, counted from 0")
+    head: Whole = has("head, counted from 0")
+    parent: Number = has("share of words whose largest weight is on the parent, in %")
     child: Number = has("the same for a child")
-    previous: Number = has("the same for the word before")
-    next: Number = has("the same for the word after")
+    previous: Number = has("the same for the previous word")
+    next: Number = has("the same for the next word")
     dev: dict[str, Number] = has("the same four shares on dev, by which tables choose a head")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceOffset(OfModel):
-    """The best fixed offset for parents or children, beside which heads are judged.
+    """The best fixed offset to parents or children, a baseline for heads.
 
-    It was chosen on dev; the share is that on test.
+    It was chosen on dev and evaluated on test.
     """
 
     place: Text = has("parent or child")
-    offset: Whole = has("the offset, such as -1 for the word before")
-    share: Number = has("how often the offset is right, in % of the words")
+    offset: Whole = has("offset, such as -1 for the previous word")
+    share: Number = has("accuracy of the offset, in % of the words")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RelationHead(OfModel):
-    """The head that knows a relation best, beside the best fixed offset.
+    """The best head for a relation, and the best fixed offset as a baseline.
 
-    Head and offset were chosen on dev; the shares are those on test.
+    Head and offset were chosen on dev and evaluated on test.
     """
 
     direction: Text = has(
-        "parent: words with the relation look at their parent; child: parents look at them"
+        "parent: from words with the relation to their parents; child: from parents to them"
     )
-    relation: Text = has("the relation, without its subtype")
-    words: Whole = has("how many words of test have the relation")
-    layer: Whole = has("the layer of the head, counted from 0")
-    head: Whole = has("the head, counted from 0")
-    accuracy: Number = has("how often the head is right, in %")
-    of_heads: list[list[Number]] = has("how often each head of each layer is right, in %")
-    offset: Whole = has("the offset, such as -1 for the word before")
-    offset_accuracy: Number = has("how often the offset is right, in %")
+    relation: Text = has("relation, without its subtype")
+    words: Whole = has("number of test words with the relation")
+    layer: Whole = has("layer of the head, counted from 0")
+    head: Whole = has("head, counted from 0")
+    accuracy: Number = has("accuracy of the head, in %")
+    of_heads: list[list[Number]] = has("accuracy of each head of each layer, in %")
+    offset: Whole = has("offset, such as -1 for the previous word")
+    offset_accuracy: Number = has("accuracy of the offset, in %")
 
 
 FIGURES = {"distance": ("uuas", "spearman"), "depth": ("root", "spearman")}  # of a word probe
@@ -123,14 +123,14 @@ LABELS = ("accuracy", "selectivity")
 
 @dataclass(frozen=True, kw_only=True)
 class WordProbe(OfModel):
-    """The outcome of a probe of words."""
+    """The result of a probe of word vectors."""
 
-    layer: Text = has("the layer: its number, or top")
+    layer: Text = has("layer: a number, or top")
     probe: Text = has("distance, depth, UPOS or relation")
-    seed: Whole = has("the seed of the probe")
+    seed: Whole = has("random seed of the probe")
     figures: dict[str, Number] = has(
-        "distance: uuas (edges found, in %) and spearman; depth: root (in %) and spearman; "
-        "UPOS and relation: accuracy, that of the control task, and selectivity, in %"
+        "distance: uuas (in %) and spearman; depth: root (accuracy in %) and spearman; UPOS and "
+        "relation: accuracy, control (accuracy on the control task) and selectivity, in %"
     )
 
     def __post_init__(self) -> None:
@@ -141,49 +141,49 @@ class WordProbe(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Treebank(Open):
-    """With which sentences words and heads were probed."""
+    """The sentences with which words and heads were probed."""
 
-    sha256: list[Text] = has("the checksums of the files for train, dev and test")
-    first: Whole = has("so many sentences of each file were read; 0 is all")
-    train: Whole = has("how many sentences train the probes")
-    dev: Whole = has("how many sentences tune them, and choose heads")
-    test: Whole = has("how many sentences test them")
-    words: Whole = has("how many words of test have pieces")
-    rank: Whole = has("the rank of the structural probes; 0 is the width")
+    sha256: list[Text] = has("checksums of the files for train, dev and test")
+    first: Whole = has("number of sentences read from each file; 0 means all")
+    train: Whole = has("number of training sentences")
+    dev: Whole = has("number of dev sentences, on which probes are tuned and heads chosen")
+    test: Whole = has("number of test sentences")
+    words: Whole = has("number of test words that have pieces")
+    rank: Whole = has("rank of the structural probes; 0 means the width of the vectors")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probes(Open):
-    """What posattn-probe found."""
+    """The content of a file of posattn probe."""
 
-    version: Text = has("the version of fairseq_posattn")
+    version: Text = has("version of fairseq_posattn")
     classifier: Text = has("senteval, mlp or linear")
     pooling: Text = has("mean, max, last or end")
-    tasks: dict[str, ProbedTask] = has("the tasks by their names")
+    tasks: dict[str, ProbedTask] = has("tasks by name")
     accuracies: list[Accuracy] = has("all accuracies of the tasks")
-    treebank: Treebank = may_have("the sentences whose words were probed")
+    treebank: Treebank = may_have("sentences with which words and heads were probed")
     heads: list[HeadLooks] = field(
-        default_factory=list, metadata=about("what each attention head looks at")
+        default_factory=list, metadata=about("what each attention head attends to")
     )
     offsets: list[PlaceOffset] = field(
-        default_factory=list, metadata=about("the best fixed offsets for parents and children")
+        default_factory=list, metadata=about("best fixed offsets to parents and children")
     )
     relations: list[RelationHead] = field(
-        default_factory=list, metadata=about("the head that knows each relation best")
+        default_factory=list, metadata=about("best head for each relation")
     )
     words: list[WordProbe] = field(
-        default_factory=list, metadata=about("the probes of words and of trees")
+        default_factory=list, metadata=about("results of probes of word vectors")
     )
 
     def __post_init__(self) -> None:
         for accuracy in self.accuracies:
             if accuracy.task not in self.tasks:
-                raise InputError(f"the task {accuracy.task} is not described")
+                raise InputError(f"'tasks' has no entry for the task {accuracy.task}")
             accuracy.hits(self.tasks[accuracy.task].test)
 
 
 def row_name(system: str, kind: str, layer: str = "top") -> str:
-    """Return how tables call the vectors of a system."""
+    """Return the name of a system's vectors in tables, such as "base, untrained, layer 2"."""
     parts = [system]
     if kind not in (TRAINED, VECTORS):
         parts.append(kind)
@@ -193,7 +193,7 @@ def row_name(system: str, kind: str, layer: str = "top") -> str:
 
 
 def grouped(records: Iterable[Any], *names: str) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
-    """Yield the records that share the values of these fields, in the order of the first ones."""
+    """Group records by the values of these fields, in order of first occurrence."""
     found: dict[tuple[Any, ...], list[Any]] = {}
     for record in records:
         found.setdefault(tuple(getattr(record, name) for name in names), []).append(record)

@@ -1,8 +1,8 @@
-"""Find trees in word vectors by the structural probes of Hewitt and Manning 2019.
+"""Predict trees from word vectors with the structural probes of Hewitt and Manning (2019).
 
 A probe is a matrix B. The distance probe fits |B (h_i - h_j)|^2 to the distance of two words in the
-tree, and the depth probe fits |B h_i|^2 to the depth of a word. The loss of a sentence is the sum
-of absolute errors, divided by its squared length (distance) or by its length (depth).
+tree, the depth probe |B h_i|^2 to the depth of a word. The loss of a sentence is the sum of
+absolute errors, divided by its squared length (distance) or by its length (depth).
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from fairseq_posattn.lab import lab_extra
 from fairseq_posattn.lab.probing.words import WordTree
 
 BATCH, EPOCHS, BAD_EPOCHS, RATE = 20, 30, 5, 1e-3
-SHORTEST, LONGEST = 5, 50  # sentences whose rank correlations count
+SHORTEST, LONGEST = 5, 50  # lengths of sentences for which rank correlations are computed
 Floats = NDArray[np.float64]
 
 
 class Padded(NamedTuple):
-    """A batch has the vectors of its words (B W C), what is predicted, and which words are real."""
+    """A padded batch of sentences."""
 
-    vectors: Tensor
-    wanted: Tensor  # B W W distances, or B W depths
-    real: Tensor  # B W
+    vectors: Tensor  # B W C
+    wanted: Tensor  # true distances, B W W, or depths, B W
+    real: Tensor  # which words are not padding, B W
 
 
 @dataclass
 class Sentences:
-    """These are the words of some sentences, with their vectors."""
+    """The trees of sentences and the vectors of their words."""
 
     trees: Sequence[WordTree]
-    vectors: NDArray[np.float32]  # words C, all sentences one after the other
+    vectors: NDArray[np.float32]  # words C, with all sentences concatenated
 
     def batches(self, order: Sequence[int], depth: bool) -> Iterator[Padded]:
-        """Yield the sentences in this order; what is predicted are depths or distances."""
+        """Yield batches of sentences in this order, with true depths or distances."""
         ends = np.cumsum([0, *map(len, self.trees)])
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
@@ -62,7 +62,7 @@ class Sentences:
 
 
 class Probe(nn.Module):
-    """This is the matrix B, which maps vectors to `rank` dimensions."""
+    """The matrix B of a depth or distance probe, which maps vectors to `rank` dimensions."""
 
     def __init__(self, width: int, rank: int, depth: bool):
         super().__init__()
@@ -70,7 +70,7 @@ class Probe(nn.Module):
         self.depth = depth
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Return the predicted depths, B W, or distances, B W W."""
+        """Predict depths (B W) or distances (B W W) from vectors (B W C)."""
         mapped = vectors @ self.matrix
         squares = mapped.square().sum(dim=-1)
         if self.depth:
@@ -78,7 +78,7 @@ class Probe(nn.Module):
         return squares[:, :, None] + squares[:, None] - 2 * mapped @ mapped.transpose(1, 2)
 
     def loss(self, batch: Padded) -> Tensor:
-        """Return the mean over the sentences of their absolute errors for each word or pair."""
+        """Return the mean loss of the sentences: their mean absolute error per word or pair."""
         errors = (self(batch.vectors) - batch.wanted).abs()
         lengths = batch.real.sum(dim=1)
         if self.depth:
@@ -88,10 +88,10 @@ class Probe(nn.Module):
 
 
 def trained(train: Sentences, dev: Sentences, rank: int, depth: bool, seed: int) -> Probe:
-    """Return the probe with the lowest loss on dev.
+    """Train a probe, and return it with the parameters of the lowest loss on dev.
 
-    The learning rate falls to a tenth after an epoch that brings nothing better; the fifth such
-    epoch is the last one.
+    After each epoch without improvement, the learning rate is divided by 10; training stops at the
+    fifth such epoch.
     """
     torch.manual_seed(seed)
     probe = Probe(train.vectors.shape[1], rank, depth)
@@ -127,7 +127,7 @@ def loss_on(probe: Probe, sentences: Sentences) -> float:
 
 @torch.no_grad()
 def predictions(probe: Probe, sentences: Sentences) -> Iterator[tuple[WordTree, Floats]]:
-    """Yield each sentence with the depths or distances that the probe predicts."""
+    """Yield each sentence with its predicted depths or distances."""
     number = 0
     for batch in sentences.batches(range(len(sentences.trees)), probe.depth):
         for predicted in probe(batch.vectors).double().numpy():
@@ -138,18 +138,17 @@ def predictions(probe: Probe, sentences: Sentences) -> Iterator[tuple[WordTree, 
 
 
 def scored(probe: Probe, sentences: Sentences) -> dict[str, float]:
-    """Return how well a probe finds the trees of sentences, in %, and its rank correlation."""
+    """Evaluate a probe: UUAS or root accuracy in %, and the rank correlation (Spearman)."""
     found = list(predictions(probe, sentences))
     name, share = ("root", root_accuracy) if probe.depth else ("uuas", uuas)
     return {name: share(found), "spearman": spearman(found, probe.depth)}
 
 
 def uuas(found: Sequence[tuple[WordTree, Floats]]) -> float:
-    """Return the share of edges of the trees that are in the minimum spanning trees of the
-    predicted distances, in %; punctuation is left out.
+    """Return the unlabelled undirected attachment score in %, without punctuation.
 
-    As in the authors' program, the edges of a tree are those of the minimum spanning tree of its
-    own distances, which joins the words below a punctuation mark to the others without it.
+    Both gold and predicted edges are those of the minimum spanning tree of the distances. As in the
+    authors' program, this also connects words whose parent is a punctuation mark.
     """
     right = total = 0
     for tree, predicted in found:
@@ -162,8 +161,8 @@ def uuas(found: Sequence[tuple[WordTree, Floats]]) -> float:
 
 
 def spanning_tree(distances: NDArray) -> set[frozenset[int]]:
-    """Return the edges of the minimum spanning tree (Prim 1957); of equal distances that of the
-    first words counts as shorter."""
+    """Return the edges of the minimum spanning tree (Prim 1957); of equally short edges, the one
+    between the first words is preferred."""
     size = len(distances)
     ranks, upper = np.zeros((size, size), dtype=int), np.triu_indices(size, 1)
     ranks[upper] = distances[upper].argsort(kind="stable").argsort()
@@ -181,8 +180,8 @@ def spanning_tree(distances: NDArray) -> set[frozenset[int]]:
 
 
 def root_accuracy(found: Sequence[tuple[WordTree, Floats]]) -> float:
-    """Return the share of sentences whose root is predicted least deep, in %; punctuation is left
-    out."""
+    """Return the share of sentences in which the root has the smallest predicted depth, in %,
+    without punctuation."""
     right = total = 0
     for tree, predicted in found:
         if tree.punctuation.all() or 0 not in tree.depths:
@@ -194,8 +193,10 @@ def root_accuracy(found: Sequence[tuple[WordTree, Floats]]) -> float:
 
 
 def spearman(found: Sequence[tuple[WordTree, Floats]], depth: bool) -> float:
-    """Return the rank correlation of the depths in a sentence, or the mean of those of the
-    distances from each word: the mean over the lengths of sentences of the mean over a length."""
+    """Return Spearman's correlation of predicted and true depths or distances.
+
+    Distances are correlated per word and averaged. Sentences are averaged per length, then lengths.
+    """
     of_lengths: dict[int, list[float]] = {}
     for tree, predicted in found:
         if SHORTEST <= len(tree) <= LONGEST:
@@ -207,7 +208,7 @@ def spearman(found: Sequence[tuple[WordTree, Floats]], depth: bool) -> float:
 
 
 def correlations(first: NDArray, second: NDArray) -> Floats:
-    """Return the rank correlation of each two rows; it is nan where a row is constant."""
+    """Return Spearman's correlation of corresponding rows, or nan if a row is constant."""
     with lab_extra("structural probes need"):
         from scipy.stats import rankdata
 

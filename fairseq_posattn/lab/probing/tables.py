@@ -1,4 +1,4 @@
-"""Write the accuracies of probes as tables like the published one, with what they depend on."""
+"""Build the tables of probing results, in the layout of the published one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOLD = " †"
 
 
 def all_tables(results: Results) -> list[Table]:
-    """Return the accuracies, and the intervals in which they lie."""
+    """Return the tables of accuracies and their intervals, and those of words and heads."""
     of_sentences = []
     if results.cells:
         of_sentences = [accuracies(results), intervals(results), dev_accuracies(results)]
@@ -39,18 +39,18 @@ def accuracies(results: Results) -> Table:
 
 
 def dev_accuracies(results: Results) -> Table:
-    """Return the accuracies on dev, by which the settings of the classifiers were chosen."""
+    """Return the accuracies on dev, on which the classifiers' hyperparameters were tuned."""
     rows: list[list[str | Figures]] = [
         [row.name, row.trees, *(Figures(results.on_dev(row, name)) for name in results.names)]
         for row in results.cells
     ]
-    note = "The settings that were best on dev stand in the file of posattn-probe."
+    note = "The JSON file of posattn probe contains the hyperparameters that were best on dev."
     head = ["Vectors", "Trees", *titles(results)]
     return Table("Accuracy on dev, in %", head, rows, [note])
 
 
 def titles(results: Results) -> list[str]:
-    """Return the names of the tasks, marked where gold trees tell the answer."""
+    """Return the names of the tasks, marked if models read gold trees that reveal the label."""
     every = [one for probe in results.probes for one in probe.accuracies]
     gold = {one.task for one in every if one.trees == "gold"}
     return [
@@ -65,7 +65,7 @@ def averaged(results: Results) -> dict[str, list[str]]:
 
 
 def figures(results: Results, row: Row, groups: Mapping[str, Sequence[str]]) -> list[Figures]:
-    """Return the figures of a row: one for each run in each task and group."""
+    """Return the cells of a row: the values of all runs, for each task and group of tasks."""
     of_task = {name: results.on_test(row, name) for name in results.names}
     found = [Figures(of_task[name]) for name in results.names]
     for names in groups.values():
@@ -92,11 +92,10 @@ def published(
 
 
 def notes(results: Results, groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield what must be known to read the table."""
     yield (
         f"Classifier: {results.classifier} (WC without a hidden layer); vectors: {results.pooling} "
-        "over the pieces. ±: the standard deviation over the runs of a system, each the mean over "
-        "the seeds of the classifier; of a single run, over these seeds."
+        "over the pieces. Figures are means ± standard deviations over the runs of a system, each "
+        "averaged over the seeds of the classifier; for a single run, over these seeds."
     )
     for group, names in groups.items():
         yield f"{group}: the mean of {', '.join(names)}."
@@ -106,21 +105,20 @@ def notes(results: Results, groups: Mapping[str, Sequence[str]]) -> Iterator[str
         for name, task in sizes.items()
     )
     if any(task.source != "SentEval" for task in sizes.values()):
-        yield "The files are not those of SentEval: no figure is comparable with published ones."
+        yield "The files are not SentEval's, so no figure is comparable with published ones."
     if any(TOLD in title for title in titles(results)):
         yield (
-            f"{TOLD.strip()} The gold trees tell a model that reads them the answer, so its "
+            f"{TOLD.strip()} The gold trees reveal the label to a model that reads them, so its "
             "accuracy is no evidence of what it has learnt."
         )
     yield (
-        "untrained: the same model as it was before its training, with the same trees; only what "
-        "is above it was learnt. embeddings: the mean of the model's word embeddings, without the "
-        "encoder."
+        "untrained: the same model before training, with the same trees; only a gain over it was "
+        "learnt. embeddings: the mean of the model's word embeddings, without the encoder."
     )
 
 
 def intervals(results: Results) -> Table:
-    """Return for each figure the interval of 95 %, for new runs and sentences."""
+    """Return the 95 % confidence intervals of all accuracies, over sentences and runs."""
     rows: list[list[str | Figures]] = []
     for row in results.cells:
         rows.append([row.name, *(interval(results.hits(row, name)) for name in results.names)])
@@ -129,9 +127,9 @@ def intervals(results: Results) -> Table:
             gains = [gain(results, row, twin, name) for name in results.names]
             rows.append([f"{row.name}, above untrained", *gains])
     note = (
-        f"Intervals of 95 % from {SAMPLES:,} samples of sentences and, by Student's t, from the "
-        "spread of the runs; with one run they say nothing of other trainings. There are as many "
-        "intervals as cells; some leave out 0 by chance."
+        f"95 % intervals from {SAMPLES:,} bootstrap samples of the sentences and, by Student's t, "
+        "from the variance of the runs; with one run, they do not cover other trainings. They are "
+        "not corrected for multiple comparisons, so some exclude 0 by chance."
     )
     return Table("Intervals of the accuracies", ["Vectors", *titles(results)], rows, [note])
 
@@ -144,14 +142,14 @@ def interval(hits: Hits) -> str:
 
 
 def bounds(hits: Hits) -> tuple[float, float]:
-    """Return the ends of the interval of the mean: an accuracy lies between 0 and 1."""
+    """Return the interval of the mean, clipped to 0 to 1, or to -1 to 1 for differences."""
     lowest = -1.0 if hits.min() < 0 else 0.0
     low, high = Estimate.of(resampled_means(hits, SAMPLES, SEED)).interval()
     return max(lowest, low), min(1.0, high)
 
 
 def gain(results: Results, row: Row, twin: Row, task: str) -> str:
-    """Return how much higher a system is than its untrained twin, with the interval."""
+    """Return a system's gain over the untrained model, with its interval."""
     trained, before = results.hits(row, task), results.hits(twin, task)
     if trained.shape != before.shape or not len(trained):
         return NONE

@@ -1,7 +1,7 @@
 """Read and write files of probing tasks in the format of SentEval.
 
-Each line has, separated by tabs, the split (tr, va or te), the label, and in its last column the
-words of the sentence with spaces between them. Columns in between are ignored.
+Each line has tab-separated columns: the split (tr, va or te), the label, and, as the last one, the
+words of the sentence, separated by spaces. Columns in between are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAMES = {"tr": "train", "va": "dev", "te": "test"}
 
 
 class Example(NamedTuple):
-    """An example is a sentence with its label, in a split."""
+    """A labelled sentence of a split: tr, va or te."""
 
     split: str
     label: str
@@ -37,19 +37,17 @@ class Example(NamedTuple):
 
 
 def read_examples(path: str | Path) -> Iterator[Example]:
-    """Yield the examples of a file; a line that is none is refused."""
+    """Yield the examples of a file; raise an InputError with the number of a malformed line."""
     number = 0
     for number, line in enumerate(read_lines(path), start=1):
         columns = line.rstrip().split("\t")
         if len(columns) < 3:
             raise InputError(
-                f"{path}:{number}: the line has {len(columns)} column(s), but it needs a split, a "
-                "label and a sentence, with tabs between them"
+                f"{path}:{number}: the line has {len(columns)} column(s); write a split, a label "
+                "and a sentence, separated by tabs"
             )
         if columns[0] not in SPLITS:
-            raise InputError(
-                f"{path}:{number}: the split is '{columns[0]}'; it must be tr, va or te"
-            )
+            raise InputError(f"{path}:{number}: the split is '{columns[0]}'; write tr, va or te")
         words = columns[-1].split()
         if not words:
             raise InputError(f"{path}:{number}: the line has no sentence; remove it")
@@ -57,7 +55,7 @@ def read_examples(path: str | Path) -> Iterator[Example]:
             raise InputError(f"{path}:{number}: the line has no label; write it after the split")
         yield Example(columns[0], columns[1], words)
     if not number:
-        raise InputError(f"{path}: the file is empty; name a folder with files of probing tasks")
+        raise InputError(f"{path} is empty; name a folder with files of probing tasks")
 
 
 def write_examples(file: TextIO, examples: Iterable[Example]) -> None:
@@ -67,7 +65,7 @@ def write_examples(file: TextIO, examples: Iterable[Example]) -> None:
 
 @dataclass
 class LabelledTask:
-    """This is a task with its sentences and labels."""
+    """A task with its sentences and labels."""
 
     task: ProbingTask
     path: Path
@@ -76,27 +74,27 @@ class LabelledTask:
 
     @cached_property
     def labels(self) -> dict[str, int]:
-        """Return the number of each label; those of dev and test must occur in train."""
+        """The index of each label; raise an InputError if dev or test has others than train."""
         names = sorted({example.label for example in self.examples if example.split == "tr"})
         for number, example in enumerate(self.examples, start=1):
             if example.label not in names:
                 raise InputError(
-                    f"{self.path}:{number}: no sentence of train has the label "
-                    f"'{example.label}'; make the file again, or remove the line"
+                    f"{self.path}:{number}: the label '{example.label}' does not occur in train; "
+                    "make the file again, or remove the line"
                 )
         return {name: number for number, name in enumerate(names)}
 
     @cached_property
     def places(self) -> dict[str, np.ndarray]:
-        """Return which lines belong to each split; none may be without sentences."""
+        """The indices of each split's examples; raise an InputError if a split is empty."""
         found = {
             split: np.array([k for k, e in enumerate(self.examples) if e.split == split], dtype=int)
             for split in SPLITS
         }
         if missing := [split for split, places in found.items() if not len(places)]:
             raise InputError(
-                f"{self.path}: there is no sentence for {NAMES[missing[0]]} ({missing[0]}); make "
-                "the file again"
+                f"{self.path}: {NAMES[missing[0]]} ({missing[0]}) has no sentence; make the file "
+                "again"
             )
         return found
 

@@ -1,7 +1,7 @@
-"""Name the probing tasks, their files, and the published accuracies.
+"""Define the probing tasks, their files, and the published accuracies.
 
-Nine tasks and TopConst are those of Conneau et al. 2018, "What you can cram into a single vector".
-TopRelations is made from dependency trees, where TopConst needs constituents.
+All tasks but TopRelations are those of Conneau et al. (2018), "What you can cram into a single
+vector". TopRelations replaces TopConst, which needs constituents, for dependency trees.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ SYSTEMS = ("Base", "+ relative", "+ structural")  # Wang et al. 2019, Table 3
 
 @dataclass(frozen=True)
 class ProbingTask:
-    """This describes a probing task.
+    """A probing task.
 
     name: the name in tables and on the command line.
     file: the name of its file, without .txt.
-    group: what the task asks for; a task without a published average has the group "".
+    group: surface, syntax or semantics; "" for tasks that published averages exclude.
     published: the accuracies of SYSTEMS.
-    changes_words: whether some sentences are changed, so that the trees of the corpus do not fit.
-    told_by_trees: whether a tree tells the answer to a model that reads it.
-    labels: the labels of SentEval's file, or how many there are; 0 where that is not known.
+    changes_words: whether some sentences are modified, so that the corpus's trees do not fit.
+    told_by_trees: whether the tree reveals the label to a model that reads it.
+    labels: the labels of SentEval's file, or their number; 0 if unknown.
     """
 
     name: str
@@ -85,7 +85,7 @@ TASKS = {
 
 
 def task_called(name: str) -> ProbingTask:
-    """Return the task of this name, or of the file of this name."""
+    """Return the task with this name or file name; raise an InputError if there is none."""
     for task in TASKS.values():
         if name in (task.name, task.file, f"{task.file}.txt"):
             return task

@@ -1,4 +1,4 @@
-"""Probe the words and the attention heads of trained models against the trees of a treebank."""
+"""Probe word vectors and attention heads of trained models against the trees of a treebank."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNKNOWN = "_"
 
 @dataclass(frozen=True)
 class TreebankProbing(Probing):
-    """This looks for the trees of a treebank in the vectors of words and in attention heads."""
+    """Tests how well word vectors and attention heads predict the trees of a treebank."""
 
     parsed: dict[str, list[Sentence]] = field(default_factory=dict, repr=False)
 
@@ -53,7 +53,7 @@ class TreebankProbing(Probing):
             if sentence.parents:
                 found.append(sentence)
         if not found:
-            raise InputError(f"{path}: there is no sentence with a tree; name a treebank")
+            raise InputError(f"{path}: no sentence has a tree; name a treebank")
         return found
 
     def run(self) -> Probes:
@@ -90,12 +90,12 @@ class TreebankProbing(Probing):
         )
 
     def warn(self) -> None:
-        """Tell the user if the treebank has no parts of speech."""
+        """Log a warning if the treebank has no parts of speech."""
         known = (tag.upos for one in self.sentences["train"] for tag in one.tags or ())
         if not any(upos != UNKNOWN for upos in known):
             say(
-                f"{self.files['train']}: the words have no parts of speech, so that UPOS is not "
-                "probed, and UUAS counts punctuation, too"
+                f"{self.files['train']}: words have no parts of speech, so UPOS is not probed and "
+                "UUAS includes punctuation"
             )
 
     def part(self, name: str, encoder: SentenceEncoder) -> WordPart:
@@ -109,7 +109,7 @@ class TreebankProbing(Probing):
         return WordPart(encoder, gold, self.parsed[name])
 
     def parse(self, name: str, encoder: SentenceEncoder) -> list[Sentence]:
-        """Parse the sentences of a part as the training data were parsed."""
+        """Parse the sentences of a part like the training data."""
         remedy = "let the models read the trees of the treebank with --gold"
         texts = [str(sentence) for sentence in self.sentences[name]]
         start = self.request.kept / f"parsed/treebank.{name}"
@@ -119,7 +119,7 @@ class TreebankProbing(Probing):
     def word_probes(
         self, parts: dict[str, WordPart], encoder: SentenceEncoder, about: dict[str, Any]
     ) -> Iterator[WordProbe]:
-        """Yield the outcome of all probes of words on the chosen layers."""
+        """Train and evaluate all word probes on the requested layers."""
         vectors = [
             self.encoded(
                 f"treebank: {len(part.gold):,} sentences for {name}",
@@ -161,7 +161,7 @@ class TreebankProbing(Probing):
             yield WordProbe(**about, probe=name, figures=figures)
         for name, column in LABELS.items():
             words = [labelled(part, column) for part in sentences]
-            if set(words[0].labels) == {UNKNOWN}:  # the treebank has none
+            if set(words[0].labels) == {UNKNOWN}:  # the treebank has no such labels
                 continue
             figures = selectivity(words[0], words[1], words[2], seed)
             yield WordProbe(**about, probe=name, figures=figures)

@@ -1,7 +1,7 @@
-"""Encode the sentences of a task, and keep their vectors, so that a killed run goes on.
+"""Encode sentences and cache their vectors on disk, so that an interrupted run can resume.
 
-The vectors of a model are in a file whose name depends on all that they depend on: the checkpoint,
-the data, the sentences, the trees and the pooling.
+The name of a cache file is a hash of all inputs: the checkpoint, the data, the sentences, the trees
+and the pooling.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.work.made import Made
 
-CHUNK = 4096  # so many sentences are encoded between two notes of how far the work is
-Vectors = NDArray[np.float32]  # sentences x layers x dimensions; the last layer are embeddings
-Places = NDArray[np.int64]  # where vectors stand in the file
-Encode = Callable[[int, int], Iterator[tuple[Places, Vectors]]]  # first sentence, and that after
+CHUNK = 4096  # number of sentences after which progress is saved
+Vectors = NDArray[np.float32]  # sentences x layers x dimensions; the last layer is embeddings
+Places = NDArray[np.int64]  # row indices of vectors in the file
+Encode = Callable[[int, int], Iterator[tuple[Places, Vectors]]]  # arguments: start, end (exclusive)
 
 
 @dataclass(frozen=True)
 class VectorFile:
-    """This is the file of the vectors of a task by a model; `about` is all that they depend on."""
+    """The cache file of one set of vectors; `about` contains all that they depend on."""
 
     folder: Path
     about: dict[str, Any]
@@ -53,7 +53,7 @@ class VectorFile:
 
     @property
     def note(self) -> Path:
-        """Return the file that says how far the work is."""
+        """The file that records the number of encoded sentences."""
         return self.path.with_suffix(".json")
 
     @property
@@ -61,21 +61,21 @@ class VectorFile:
         return self.path.is_file()
 
     def read(self) -> Vectors:
-        """Return the vectors, which stay on the disk."""
+        """Return the vectors as a memory map."""
         found: Vectors = np.load(self.path, mmap_mode="r")
         return found
 
     def done(self) -> int:
-        """Return how many sentences a run before this one has encoded."""
+        """Return how many sentences an interrupted run has already encoded."""
         begun = Made.read(self.note)
         if begun is None or begun.key != self.about or not self.growing.is_file():
             return 0
         return int(begun.answer["done"])
 
     def make(self, sentences: int, rows: int, encode: Encode) -> Vectors:
-        """Encode what is not encoded yet, and return the vectors.
+        """Encode the sentences that are not in the file yet, and return all vectors.
 
-        sentences, rows: how many sentences there are, and how many vectors they have.
+        sentences, rows: the number of sentences, and of their vectors.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.path), full_disk_named(self.folder):
@@ -117,8 +117,7 @@ def end_of_sentence(states: Tensor, real: Tensor, end: Tensor) -> Tensor:
     return states[torch.arange(len(states)), end.int().argmax(dim=1)]
 
 
-# Each takes the vectors of the pieces (B T C), which pieces are real (B T), and where the sentence
-# ends (B T), and returns B C.
+# Arguments: hidden states (B T C), and masks of the pieces (B T) and of `</s>` (B T). Result: B C.
 POOLINGS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "mean": mean,
     "max": maximum,
@@ -130,7 +129,7 @@ POOLINGS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 def of_sentences(
     encoder: SentenceEncoder, texts: Sequence[str], trees: Sequence[Sentence] | None, pooling: str
 ) -> Encode:
-    """Return what encodes a part of the sentences, each of which gets one vector."""
+    """Return a function that encodes a range of the sentences, one vector per sentence."""
 
     def encode(start: int, end: int) -> Iterator[tuple[Places, Vectors]]:
         part = trees and trees[start:end]
@@ -143,8 +142,8 @@ def of_sentences(
 
 
 def joined(layers: Sequence[Tensor]) -> Vectors:
-    """Return the vectors of all layers, N layers C; zeros fill those that are shorter, as
-    embeddings may be."""
+    """Stack the vectors of all layers (N layers C); pad narrower ones, such as embeddings, with
+    zeros."""
     width = max(x.shape[1] for x in layers)
     filled = [torch.nn.functional.pad(x, (0, width - x.shape[1])) for x in layers]
     found: Vectors = torch.stack(filled, dim=1).float().cpu().numpy()
@@ -152,9 +151,9 @@ def joined(layers: Sequence[Tensor]) -> Vectors:
 
 
 def new_file(path: Path, shape: Sequence[int]) -> np.memmap:
-    """Make a file for vectors that has its place on the disk at once.
+    """Create a memory-mapped file, and allocate its disk space at once.
 
-    Without it, a full disk would kill the process where the file is written.
+    Otherwise, writing to the map on a full disk would kill the process (SIGBUS).
     """
     found = open_memmap(path, mode="w+", dtype=np.float32, shape=tuple(shape))
     with open(path, "r+b") as file:
@@ -163,22 +162,28 @@ def new_file(path: Path, shape: Sequence[int]) -> np.memmap:
 
 
 def read_text_vectors(path: Path, sentences: int) -> Vectors:
-    """Read the vectors that another toolkit made: a line of numbers for each sentence."""
+    """Read vectors of another toolkit: one line of numbers per sentence.
+
+    Raise an InputError for other text, unequal widths, and a wrong number of lines.
+    """
     rows: list[NDArray[np.float32]] = []
     for number, line in enumerate(read_lines(path), start=1):
         try:
             row = np.array(line.split(), dtype=np.float32)
         except ValueError:
-            raise InputError(f"{path}:{number}: the line must have numbers only") from None
+            raise InputError(
+                f"{path}:{number}: the line contains other text than numbers; write numbers only"
+            ) from None
         if not len(row) or (rows and len(row) != len(rows[0])) or not np.isfinite(row).all():
             expected = f"{len(rows[0])} finite numbers" if rows else "finite numbers"
             raise InputError(
-                f"{path}:{number}: the line has {len(row)} number(s); expected {expected}"
+                f"{path}:{number}: the line has {len(row)} number(s), expected {expected}; correct "
+                "the file"
             )
         rows.append(row)
     if len(rows) != sentences:
         raise InputError(
-            f"{path}: there are {len(rows):,} vectors for {sentences:,} sentences; write one for "
-            "each line of the file of the task"
+            f"{path} has {len(rows):,} vectors for {sentences:,} sentences; write one for each "
+            "line of the task's file"
         )
     return np.stack(rows)[:, None]

@@ -1,8 +1,8 @@
-"""Probe words for their labels, beside a control task (Hewitt and Liang 2019).
+"""Probe word vectors for labels, with a control task (Hewitt and Liang 2019).
 
-The control task gives each word type a random label, drawn as often as the true labels occur. A
-probe that is as good at it has learnt the words by heart. Its selectivity is how much better it is
-at the true labels.
+The control task assigns each word type a random label from the distribution of the true labels, so
+a probe can only solve it by memorising words. The selectivity of a probe is its accuracy on the
+true labels minus its accuracy on the control task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fairseq_posattn.trees.control import Dice
 
 @dataclass(frozen=True)
 class LabelledWords:
-    """These are the words of some sentences with their vectors, forms and labels."""
+    """The words of all sentences: vectors (N C), forms and labels."""
 
     vectors: NDArray[np.float32]
     forms: list[str]
@@ -32,7 +32,7 @@ class LabelledWords:
 
 
 def labelled(sentences: Sentences, name: str) -> LabelledWords:
-    """Return the words with their parts of speech (`tags`) or with their `relations`."""
+    """Return the words, labelled with their parts of speech (`tags`) or `relations`."""
     return LabelledWords(
         sentences.vectors,
         [form for tree in sentences.trees for form in tree.forms],
@@ -41,7 +41,7 @@ def labelled(sentences: Sentences, name: str) -> LabelledWords:
 
 
 def random_labels(forms: Sequence[str], labels: Sequence[str], seed: int) -> dict[str, str]:
-    """Return a label for each form, drawn as often as the labels occur."""
+    """Draw a label for each form from the distribution of the labels."""
     counts = sorted(Counter(labels).items())
     ends = list(accumulate(count for _, count in counts))
     found = {}
@@ -54,7 +54,7 @@ def random_labels(forms: Sequence[str], labels: Sequence[str], seed: int) -> dic
 def selectivity(
     train: LabelledWords, dev: LabelledWords, test: LabelledWords, seed: int
 ) -> dict[str, float]:
-    """Return the accuracies on test of the true and of the random labels, and their difference."""
+    """Return the test accuracies for the true and the random labels, and their difference, in %."""
     forms = [*train.forms, *dev.forms, *test.forms]
     control = random_labels(forms, train.labels, seed)
     true = accuracy(train, dev, test, seed)
@@ -66,7 +66,7 @@ def selectivity(
 
 
 def accuracy(train: LabelledWords, dev: LabelledWords, test: LabelledWords, seed: int) -> float:
-    """Return the accuracy on test of a linear classifier, in %; unknown labels are never found."""
+    """Return the test accuracy of a linear classifier in %; labels not in train count as wrong."""
     numbers = {label: k for k, label in enumerate(sorted(set(train.labels)))}
     splits = [
         Split(

@@ -1,4 +1,4 @@
-"""Write the tables of probes of words and of attention heads."""
+"""Build the tables of probing results for words and attention heads."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ COLUMNS = {
     "UPOS": {"accuracy": "UPOS", "selectivity": "selectivity of UPOS"},
     "relation": {"accuracy": "Relation", "selectivity": "selectivity of relations"},
 }
-MOST = 15  # relations in the table of heads
+MOST = 15  # number of relations in the table of heads
 
 
 def word_tables(probes: Sequence[Probes]) -> Iterator[Table]:
-    """Yield a table for each kind of probe of words and heads that there is."""
+    """Yield a table for each kind of result for words and heads that the files contain."""
     words = [one for probe in probes for one in probe.words]
     heads = [one for probe in probes for one in probe.heads]
     offsets = [one for probe in probes for one in probe.offsets]
@@ -57,14 +57,14 @@ def of_words(words: Sequence[WordProbe], probes: Probes) -> Table:
     tagged = any(one.probe == "UPOS" for one in words)
     without = "without punctuation" if tagged else "with punctuation, as no word has a UPOS"
     notes = [
-        f"{bank.train:,} sentences train, {bank.dev:,} tune, {bank.test:,} test with "
-        f"{bank.words:,} words. Structural probes (Hewitt and Manning 2019) "
-        f"have {rank}. UUAS is the share of edges that are found, {without}, and Root "
-        "that of roots, both in %. Rank correlations are averaged by length over sentences of 5 to "
-        "50 words.",
-        "Linear probes of labels, accuracy in %; the selectivity is what they are above random "
+        f"{bank.train:,} training, {bank.dev:,} dev and {bank.test:,} test sentences, the latter "
+        f"with {bank.words:,} words. Structural probes (Hewitt and Manning 2019) have {rank}. UUAS "
+        f"is the share of edges that are predicted correctly, {without}, and Root that of roots, "
+        "both in %. Rank correlations are averaged by length over sentences of 5 to 50 words.",
+        "UPOS and Relation: accuracies of linear probes, in %. Selectivity: their gain over random "
         "labels of the word types (Hewitt and Liang 2019).",
-        "A model that reads trees is told of them: only what is above untrained was learnt.",
+        "A model that reads trees is given part of the answer: only a gain over untrained was "
+        "learnt.",
     ]
     return Table("Probes of words", ["Vectors", "Trees", *titles], rows, notes)
 
@@ -75,26 +75,26 @@ def means_of_runs(found: Iterable[WordProbe], figure: str) -> list[float]:
 
 
 def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Table:
-    """Return the table of the head of each system that looks most often at each place."""
+    """Return the table of the best head of each model for each place."""
     rows: list[list[str | Figures]] = []
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
         row: list[str | Figures] = [f"{row_name(system, kind)}, run {run}", trees]
         for place in PLACES:
-            best = max(found, key=lambda one: one.dev[place])  # of equal ones the first
+            best = max(found, key=lambda one: one.dev[place])  # ties go to the first head
             row.append(f"{getattr(best, place):.1f} (layer {best.layer}, head {best.head})")
         rows.append(row)
     rows += list(of_offsets(offsets))
     head = ["Model", "Trees", "parent", "a child", "previous word", "next word"]
     note = (
-        "The head that looks there most often on dev, and how often it does so on test, in % of "
-        "the words that have such a word. Best offset: how often parent or child is at the offset "
-        "that is commonest on dev, which no head needs a tree for."
+        "Share of the words with such a parent, child or neighbour whose largest weight is on it, "
+        "in % on test, for the head that was best on dev. Best offset: the share for a head that "
+        "always attends to the offset that is most frequent on dev, a baseline without trees."
     )
-    return Table("What the words look at most", head, rows, [note])
+    return Table("What words attend to most", head, rows, [note])
 
 
 def of_offsets(offsets: Sequence[PlaceOffset]) -> Iterator[list[str | Figures]]:
-    """Yield a row with the best offsets; models that split words alike have the same ones."""
+    """Yield rows with the best offsets, which are the same for models with the same pieces."""
     seen = set()
     for _, found in grouped(offsets, "system", "run", "kind", "trees"):
         cells = {one.place: f"{one.share:.1f} ({one.offset:+d})" for one in found}
@@ -105,7 +105,7 @@ def of_offsets(offsets: Sequence[PlaceOffset]) -> Iterator[list[str | Figures]]:
 
 
 def of_relations(relations: Sequence[RelationHead], direction: str) -> Table:
-    """Return the table of the best head and the best offset for the most frequent relations."""
+    """Return the table of the best head and best offset for the most frequent relations."""
     rows: list[list[str | Figures]] = []
     for (system, kind, trees), found in grouped(relations, "system", "kind", "trees"):
         for (relation,), same in list(grouped(found, "relation"))[:MOST]:
@@ -122,13 +122,13 @@ def of_relations(relations: Sequence[RelationHead], direction: str) -> Table:
             )
     head = ["Model", "Trees", "Relation", "Words", "Best head", "Layer.head", "Best offset"]
     if direction == PARENT:
-        looks, target = "words with a relation look at their parent", "the parent"
+        looks, target = "words with a relation attend most to their parent", "the parent"
     else:
-        looks, target = "parents look at a child with the relation", "the child"
+        looks, target = "parents attend most to a child with the relation", "the child"
     note = (
-        f"How often {looks}, in %, through the head that is best on dev, for each run; and how "
-        f"often {target} is at the offset that is commonest on dev. The file of posattn-probe has "
-        "the share of every head."
+        f"How often {looks}, in %, with the head that is best on dev, for each run; and how often "
+        f"{target} is at the offset that is most frequent on dev. The JSON file of posattn probe "
+        "contains the accuracy of every head."
     )
     way = "to the parent" if direction == PARENT else "to the child"
     return Table(f"Relations in heads, {way}", head, rows, [note])

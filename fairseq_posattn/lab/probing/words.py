@@ -1,4 +1,4 @@
-"""Encode the words of a treebank as the means of their pieces, and describe their trees."""
+"""Encode the words of a treebank as the means of their pieces, and prepare their trees."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from fairseq_posattn.trees.sentence import NO_TAGS, Sentence
 
 @dataclass(frozen=True)
 class WordTree:
-    """This is a sentence of a treebank: those of its words that have pieces of their own.
+    """A treebank sentence, restricted to the words that have pieces of their own.
 
     forms: the words in lower case.
-    parents: the number of each word's parent among these words; -1 for the root, and for a parent
-        without pieces.
-    distances, depths: in edges of the whole tree.
+    parents: the index of each word's parent among these words; -1 for the root, and if the parent
+        has no pieces.
+    distances, depths: in edges of the complete tree.
     punctuation: which words are punctuation.
     """
 
@@ -39,7 +39,7 @@ class WordTree:
 
     @classmethod
     def of(cls, sentence: Sentence, counts: Sequence[int]) -> WordTree:
-        """Return the words of a sentence that have pieces, by the number of pieces of each."""
+        """Restrict a sentence to its words with pieces. counts: the number of pieces per word."""
         kept = np.flatnonzero(counts)
         places = np.full(len(counts) + 1, -1)
         places[kept] = np.arange(len(kept))
@@ -61,25 +61,25 @@ class WordTree:
 
 
 def distances(parents: Sequence[int]) -> NDArray[np.int64]:
-    """Return how many edges of a tree lie between each two words; parents count from 1."""
+    """Return the number of edges between each pair of words; parents count from 1."""
     size = len(parents)
-    above = np.zeros((size, size), dtype=bool)  # word, and itself with all words above it
+    above = np.zeros((size, size), dtype=bool)  # for each word, itself and its ancestors
     for word in range(size):
         at = word + 1
         while at:
             above[word, at - 1] = True
             at = parents[at - 1]
     depth = above.sum(axis=1)
-    shared = above.astype(np.int64) @ above.T.astype(np.int64)  # the path that both have
+    shared = above.astype(np.int64) @ above.T.astype(np.int64)  # number of common ancestors
     found: NDArray[np.int64] = depth[:, None] + depth - 2 * shared
     return found
 
 
 @dataclass
 class WordPart:
-    """These are the sentences of a part of a treebank, as a model segments them.
+    """The sentences of one part of a treebank, segmented for a model.
 
-    trees: the trees that the model reads, which need not be those of the treebank.
+    trees: the trees that the model reads, which may differ from those of the treebank.
     """
 
     encoder: SentenceEncoder
@@ -92,7 +92,7 @@ class WordPart:
 
     @cached_property
     def counts(self) -> list[list[int]]:
-        """Return how many pieces each word of the treebank has."""
+        """The number of pieces of each word of the treebank."""
         pairs = zip(self.lines, self.gold, strict=True)
         return [list(line.project(self.encoder.normal(gold))[1]) for line, gold in pairs]
 
@@ -103,11 +103,11 @@ class WordPart:
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
-        """Return how many words there are up to the end of each sentence, 0 first."""
+        """The cumulative number of words up to the end of each sentence, starting with 0."""
         return np.cumsum([0, *map(len, self.words)])
 
     def encode(self, start: int, end: int) -> Iterator[tuple[Places, Vectors]]:
-        """Yield where words stand among all words, and their vectors: words, layers, numbers."""
+        """Yield indices of words among all words, and their vectors (words layers C)."""
         trees = self.trees and self.trees[start:end]
         for batch in self.encoder.batches(self.lines[start:end], trees):
             numbers = start + batch.numbers
@@ -117,13 +117,13 @@ class WordPart:
 
 
 def word_vectors(batch: Batch, counts: Sequence[Sequence[int]]) -> Vectors:
-    """Return the means of the pieces of each word, of all sentences one after the other."""
+    """Return the mean of each word's pieces, with the sentences concatenated: words layers C."""
     flat = torch.tensor([n for of_sentence in counts for n in of_sentence])
     word = torch.repeat_interleave(torch.arange(len(flat)), flat).to(batch.real.device)
     return joined([means(x[batch.real], word, flat) for x in [*batch.layers, batch.embeddings]])
 
 
 def means(pieces: Tensor, word: Tensor, counts: Tensor) -> Tensor:
-    """Return the mean of the pieces of each word, from the word of each piece."""
+    """Average pieces (N C) per word. word: the word index of each piece."""
     sums = pieces.new_zeros(len(counts), pieces.shape[1]).index_add_(0, word, pieces)
     return sums / counts.to(pieces)[:, None]

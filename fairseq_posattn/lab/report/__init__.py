@@ -1,1 +1,1 @@
-"""This package makes the report, one page of HTML that compares systems."""
+"""Build the report, an HTML page that compares systems."""

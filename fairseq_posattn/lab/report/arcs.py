@@ -1,4 +1,4 @@
-"""Draw the layout of a dependency tree as SVG; the depths stand below the words."""
+"""Draw a dependency tree as SVG, with arcs above the words and depths below them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 from fairseq_posattn.trees.drawing import LETTER, RADIUS, SIDE, Arc, TreeLayout, width_of
 
 LEVEL, LABELLED_LEVEL = 20, 27
-ROOT = 24  # how far above the highest arc the root's arrow starts
-WORDS, DEPTHS, BOTTOM = 19, 40, 48  # base lines below the feet of the arcs
+ROOT = 24  # distance from the highest arc up to the start of the root's arrow
+WORDS, DEPTHS, BOTTOM = 19, 40, 48  # base lines, measured from the lower ends of the arcs
 
 
 def tree_svg(layout: TreeLayout) -> str:
-    """Return the picture of a tree; its text is escaped."""
+    """Return a tree as an SVG element, with escaped text."""
     places, relations = layout.places, layout.relations
     level = LEVEL if relations is None else LABELLED_LEVEL
     feet = level * layout.levels + ROOT + 14
@@ -60,7 +60,7 @@ def _draw_arc(
 
 
 def _draw_head(group: ElementTree.Element, x: float, feet: float) -> None:
-    """Draw the arrow head as a path, as a marker would need an id that is unique in the page."""
+    """Draw an arrow head as a path; a marker would need an id that is unique in the page."""
     shape = f"M{x:.1f} {feet:.1f}l-3.6 -7.5q3.6 1.6 7.2 0z"
     ElementTree.SubElement(group, "path", {"class": "head", "d": shape})
 

@@ -1,4 +1,4 @@
-"""Define how the figures of the report look, and how they get into the page as SVG."""
+"""Define the style of the report's figures, and embed them in the page as SVG."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 INK, PALE, BASELINE = "#3a4250", "#d9dde3", "#6b7280"
-# Okabe and Ito's colours, which the colour-blind tell apart, without yellow, and darker orange
+# Okabe and Ito's palette for colour-blind readers, without yellow and with a darker orange
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#d69500", "#56b4e9"]
-MARKERS = {  # matplotlib's name -> the same shape around 0, 0 for the legend
+MARKERS = {  # matplotlib's name -> SVG path of the same shape, centred at (0, 0), for the legend
     "o": "M-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0-6.4 0z",
     "s": "M-2.9-2.9h5.8v5.8h-5.8z",
     "^": "M0-3.6L3.5 2.9h-7z",
@@ -60,7 +60,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Look:
-    """Says how a system is drawn in every figure."""
+    """The style of a system in all figures."""
 
     colour: str
     marker: str
@@ -72,12 +72,12 @@ class Look:
 
     @property
     def dashes(self) -> str:
-        """Return the dashes of the line as SVG names them."""
+        """The line style as a value of SVG's stroke-dasharray."""
         return {"-": "", "--": "4.5 2.5", ":": "1.5 2"}[self.line]
 
 
 def looks(systems: Sequence[ScoredSystem]) -> dict[str, Look]:
-    """Return a colour and a marker for each name; the only baseline is grey."""
+    """Assign each system name a colour, marker and line style; a single baseline is grey."""
     names = dict.fromkeys(system.system for system in systems)
     baselines = {system.baseline.system for system in systems if system.baseline}
     markers, found = cycle(MARKERS), {}
@@ -95,12 +95,12 @@ def looks(systems: Sequence[ScoredSystem]) -> dict[str, Look]:
 def drawing(
     name: str, size: tuple[float, float], title: str
 ) -> Iterator[tuple[Axes, Callable[[], str]]]:
-    """Give axes to draw into, and a function that returns the SVG after the block."""
+    """Yield axes to draw into, and a function that returns the SVG once the block has ended."""
     matplotlib = import_matplotlib()
     found: list[str] = []
     with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # browsers draw letters that matplotlib's font lacks
-        matplotlib.rcdefaults()  # a matplotlibrc must not change the figures
+        warnings.simplefilter("ignore")  # browsers can draw letters that matplotlib's font lacks
+        matplotlib.rcdefaults()  # ignore a user's matplotlibrc
         matplotlib.rcParams.update({**STYLE, "svg.hashsalt": name})
         figure = matplotlib.figure.Figure(size, layout="constrained")
         axes = figure.add_subplot()
@@ -112,8 +112,8 @@ def drawing(
 
 
 def import_matplotlib():
-    """Import matplotlib, which is needed only where a figure is made."""
-    # fairseq turns all of its messages on
+    """Import matplotlib lazily; raise an InputError with the remedy if it is not installed."""
+    # fairseq enables debug messages of all libraries
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     with lab_extra("the figures need"):
         import matplotlib.figure
@@ -121,8 +121,7 @@ def import_matplotlib():
 
 
 def inline(text: str, name: str, title: str) -> str:
-    """Return an SVG that can stand in a page with others: its ids begin with its name, and its
-    style is its own."""
+    """Prepare an SVG for embedding in a page: prefix its ids with `name`, drop its style sheet."""
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     root = ElementTree.fromstring(text)
@@ -139,13 +138,13 @@ def inline(text: str, name: str, title: str) -> str:
 
 
 def alone(text: str) -> str:
-    """Return such an SVG as a file of its own, on white."""
+    """Convert an SVG of `inline` to a stand-alone file with a white background."""
     sized = re.sub(r' data-(width|height)="', r' \1="', text)
     return sized.replace("<svg ", '<svg style="background: white" ', 1)
 
 
 def prefixed(key: str, value: str, name: str) -> str:
-    """Return the value of an attribute with the name of the figure before each id."""
+    """Prefix the ids in the value of an attribute with the name of the figure."""
     if key == "id":
         return f"{name}-{value}"
     if key.endswith("href") and value.startswith("#"):
@@ -154,5 +153,5 @@ def prefixed(key: str, value: str, name: str) -> str:
 
 
 def printable(name: str) -> str:
-    """Return a name without the characters that XML must not hold."""
+    """Replace characters that XML does not allow."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]", "\ufffd", name)

@@ -1,4 +1,4 @@
-"""Plot the figures of the report as SVG inside a page; the same data give the same bytes."""
+"""Plot the figures of the report as inline SVG; the output is deterministic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.ticker import MaxNLocator
 
-THIRD, HALF, WHOLE = (3.6, 3.0), (5.2, 3.3), (10.6, 3.5)  # inches; so many stand side by side
+THIRD, HALF, WHOLE = (3.6, 3.0), (5.2, 3.3), (10.6, 3.5)  # inches, by share of the page's width
 KINDS = {  # of sentences
     "length": ("{} by length of the source", "words"),
     "depth": ("{} by depth of the source’s tree", "depth"),
@@ -33,12 +33,12 @@ WORD_KINDS = {
     "pos": ("F1 by part of speech", ""),
     "relation": ("F1 by relation to the parent", ""),
 }
-MOST_LABELS = 12  # the labels that most words have are drawn
+MOST_LABELS = 12  # only the most frequent labels are drawn
 
 
 @dataclass(frozen=True)
 class Plotter:
-    """Makes the figures of one report; the ids of each begin with its own name."""
+    """Plots the figures of a report as SVG; `name` is the prefix of all ids of a figure."""
 
     looks: dict[str, Look]
 
@@ -54,13 +54,13 @@ class Plotter:
                 self.line(axes, system, [(g.n, getattr(g, measure)) for g in gaps_of(system)])
             axes.set_xlabel("n")
             axes.set_ylabel("gap to the baseline")
-            # linear axes have this one
+            # the default locator of linear axes
             cast("MaxNLocator", axes.xaxis.get_major_locator()).set_params(integer=True)
             axes.yaxis.set_major_formatter(lambda y, _: signed(round(y, 6)))
         return done()
 
     def buckets(self, systems: Sequence[ScoredSystem], kind: str, name: str, size=HALF) -> str:
-        """Plot the main score of the sentences of each bucket, with their number below it."""
+        """Plot the main score of each bucket of sentences; labels contain the bucket sizes."""
         title, label = KINDS[kind]
         main = main_of(systems)
         found = [{(b.first, b.last): b for b in buckets_of(s, kind)} for s in systems]
@@ -77,7 +77,7 @@ class Plotter:
     def subsets(
         self, systems: Sequence[ScoredSystem], kind: str, name: str, with_legend: bool = False
     ) -> str:
-        """Plot the main score of the sentences of each label."""
+        """Plot the main score of the sentences with each label."""
         found = [{part.name: part for part in labels_of(s, kind)} for s in systems]
         order = list(dict.fromkeys(label for groups in found for label in groups))
         main = main_of(systems)
@@ -90,12 +90,12 @@ class Plotter:
         return done()
 
     def words(self, systems: Sequence[ScoredSystem], kind: str, name: str) -> str:
-        """Plot F1 of each group of words, with the number of words in the reference below it."""
+        """Plot the F1 score of each group of words; labels contain the words in the reference."""
         title, label = WORD_KINDS[kind]
         found = [{group.name: group for group in words_of(s, kind)} for s in systems]
         sizes = {one: group.words for groups in found for one, group in groups.items()}
         order = list(sizes)[:MOST_LABELS]
-        ordered = kind == "frequency"  # a line would join what has no order
+        ordered = kind == "frequency"  # only ordered groups are joined by a line
         with drawing(name, HALF, title) as (axes, done):
             self.groups(axes, systems, found, order, "f1", joined=ordered)
             if ordered:
@@ -116,9 +116,9 @@ class Plotter:
         measure: str,
         joined: bool = True,
     ) -> None:
-        """Draw the figure of each group of each system, with the interval if it has one.
+        """Draw the value of each group and system, with its interval if there is one.
 
-        The points of the systems stand a little aside, so that intervals can be told apart.
+        Systems are shifted horizontally, so that their intervals do not overlap.
         """
         for number, (system, groups) in enumerate(zip(systems, found, strict=True)):
             aside = 0.09 * (number - (len(systems) - 1) / 2)
@@ -132,7 +132,7 @@ class Plotter:
         axes.margins(x=0.06, y=0.12)
 
     def speed(self, systems: Sequence[ScoredSystem], name: str) -> str:
-        """Plot a bar for each system, and a lighter one for translation with parsing."""
+        """Plot the translation speed of each system as a bar, lighter if parsing is included."""
         size = (WHOLE[0], 0.9 + 0.42 * len(systems))
         with drawing(name, size, "Sentences translated per second") as (axes, done):
             axes.grid(False)
@@ -155,7 +155,7 @@ class Plotter:
         return done()
 
     def curves(self, systems: Sequence[ScoredSystem], name: str) -> str:
-        """Plot the validation loss against updates, and the training loss in a lighter colour."""
+        """Plot the validation loss by update, and the training loss in a lighter colour."""
         with drawing(name, WHOLE, "Learning curves") as (axes, done):
             for system in systems:
                 look, curve = self.looks[system.system], curve_of(system)
@@ -195,7 +195,7 @@ class Plotter:
 
 
 def main_of(systems: Sequence[ScoredSystem]) -> str:
-    """Return what the main score of the systems is called in a figure."""
+    """Return the name of the systems' main score, such as BLEU."""
     return " or ".join(dict.fromkeys(system.main or "BLEU" for system in systems))
 
 
@@ -204,9 +204,9 @@ def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[fl
 
 
 def signed(number: float, digits: int | None = None) -> str:
-    """Return a number with its sign; a minus is a real minus sign, and 0 has no sign.
+    """Format a number with its sign (U+2212 for minus, none for 0).
 
-    Without `digits` the number is as short as it can be.
+    Without `digits`, use the shortest form.
     """
     size = f"{abs(number):g}" if digits is None else f"{abs(number):.{digits}f}"
     if float(size) == 0:

@@ -1,4 +1,4 @@
-"""Show what the attention heads of the systems do, and what their mechanisms have learnt."""
+"""Prepare the report's maps of attention heads, and the learnt numbers of mechanisms."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "entropy": ("Entropy, in nats", "{:.2f}".format),
     "distance": ("Mean distance, in pieces", "{:.1f}".format),
-    "tree_edges": ("Along an edge of the tree, % of the words", lambda x: f"{100 * x:.0f}"),
+    "tree_edges": ("Along an edge of the tree, % of words", lambda x: f"{100 * x:.0f}"),
 }
 
 
 @dataclass(frozen=True)
 class Shade:
-    """This is a figure, and how dark it is: from 0 for the smallest to 1 for the largest."""
+    """A cell of a map: its text, and its shade from 0 (smallest value) to 1 (largest)."""
 
     text: str
     share: float
@@ -27,7 +27,7 @@ class Shade:
 
 @dataclass(frozen=True)
 class HeadMap:
-    """A map has a row for each layer and a column for each head."""
+    """A heat map with one row per layer and one column per head."""
 
     title: str
     rows: list[list[Shade]]
@@ -35,7 +35,7 @@ class HeadMap:
 
 @dataclass(frozen=True)
 class MapGroup:
-    """These are maps of layers and heads that belong together, such as those of one model."""
+    """Head maps under one heading, such as those of one model."""
 
     title: str
     maps: Sequence[HeadMap]
@@ -47,9 +47,9 @@ class MapGroup:
 
 @dataclass(frozen=True)
 class ShownHeads:
-    """This is what the report shows of the heads of one system.
+    """The head maps and learnt numbers of one system.
 
-    learnt: a row for each number that a mechanism has in a layer: place, name, and cells.
+    learnt: one row per learnt number and layer: place, name, and a cell for each head.
     """
 
     system: ScoredSystem
@@ -71,16 +71,16 @@ def all_heads(systems: Sequence[ScoredSystem]) -> list[ShownHeads]:
 
 
 def about(found: Heads) -> str:
-    """Return what the maps were computed from, and what a head reaches that knows no tree."""
+    """Return the size of the sample, and the share of edges of a baseline without trees."""
     text = f"the mean over {found.sentences:,} sentences"
     if (share := known(found.neighbours)) is not None:
-        text += "; a head that always looks at the word before would have "
+        text += "; a head that always attends to the previous word would have "
         text += f"{100 * share:.0f} % along an edge"
     return text
 
 
 def map_of(heads: Sequence[Head], name: str) -> HeadMap | None:
-    """Return the map of one measure, or None if no head has it."""
+    """Return the map of one measure, or None if it is not known for any head."""
     title, written = MEASURES[name]
     values = {(head.layer, head.head): known(getattr(head, name)) for head in heads}
     there = [value for value in values.values() if value is not None]
@@ -100,7 +100,7 @@ def shade(number: float | None, low: float, high: float, shown: Callable[[float]
 
 
 def learnt_rows(found: Heads, columns: int) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield a row for each number that a mechanism has in a layer; a single one stands first."""
+    """Yield one row per learnt number and layer; a number of the whole layer is in column 0."""
     for number in found.numbers or ():
         by_head = dict(zip(number.heads or [0], number.values, strict=True))
         cells = [f"{by_head[k]:.3g}" if k in by_head else "" for k in range(columns)]

@@ -1,7 +1,4 @@
-"""Build the report, one page that shows the tables, figures and examples of scored systems.
-
-The page is made to be looked at and to be printed; posattn-report writes it.
-"""
+"""Build the page of posattn report: tables, figures and examples of scored systems."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ OF_SCRIPT += ["target_pieces", "decoder_attention", "cross_attention"]
 
 @dataclass(frozen=True)
 class ShownExample:
-    """This is what the page shows of an example; `group` is the number of its system."""
+    """A translation example of the page; `group` is the index of its system."""
 
     example: Example
     system: str
@@ -48,7 +45,7 @@ class ShownExample:
 
     @property
     def data(self) -> dict[str, Any]:
-        """Return what the script of the page needs."""
+        """The data that the script of the page needs."""
         found = as_document(self.example)
         return {**{name: found[name] for name in OF_SCRIPT if name in found}, "system": self.group}
 
@@ -56,11 +53,14 @@ class ShownExample:
 def page(
     systems: Sequence[ScoredSystem], title: str = TITLE, extra: Sequence[ExtraSection] = ()
 ) -> str:
-    """Return the whole report as HTML, with sections that other parts of the package add."""
+    """Return the report as HTML.
+
+    extra: additional sections, such as that of probes.
+    """
     systems = score_tables.with_marks(systems)
     plotter = Plotter(looks(systems))
     script = (PAGE / "page.js").read_text(encoding="utf-8")
-    digest = hashlib.sha256(script.encode()).digest()  # the page allows no other script
+    digest = hashlib.sha256(script.encode()).digest()  # the page's policy allows only this script
     compared = [system for system in systems if system.baseline]
     environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined
@@ -94,8 +94,10 @@ def page(
 
 
 def facts(systems: Sequence[ScoredSystem]) -> list[str]:
-    """Return the facts at the top of the page: languages, number of systems, and the sizes of the
-    test set if there is one only; several have them in the table."""
+    """Return the facts at the top of the page: languages, number of systems, and test set size.
+
+    The size is omitted if there are several test sets, as the table then contains it.
+    """
     pairs = dict.fromkeys(
         f"{system.source} → {system.target}"
         for system in systems
@@ -106,7 +108,7 @@ def facts(systems: Sequence[ScoredSystem]) -> list[str]:
 
 
 def about_test(systems: Sequence[ScoredSystem]) -> str:
-    """Return how many sentences and references a test set has, in words."""
+    """Describe the size of a test set, as in "1,000 sentences, 1 reference"."""
     sizes = ((systems[0].sentences, "sentence"), (systems[0].references, "reference"))
     return ", ".join(counted(number, word) for number, word in sizes if number)
 
@@ -127,6 +129,6 @@ def all_examples(systems: Sequence[ScoredSystem]) -> Iterator[ShownExample]:
 
 
 def name_of(system: ScoredSystem, systems: Sequence[ScoredSystem]) -> str:
-    """Return the name of a system, with the test set where there are several."""
+    """Return the name of a system, followed by its test set if there are several test sets."""
     several = len(by_test(systems)) > 1 and system.test
     return f"{system.system}, {system.test}" if several else system.system

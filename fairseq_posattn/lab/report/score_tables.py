@@ -1,4 +1,4 @@
-"""Build the tables of the report as rows of cells, in which the best of each column is marked."""
+"""Build the rows of the report's tables, with the best value of each column marked."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ ORDERS = range(1, 9)
 
 @dataclass(frozen=True)
 class Column:
-    """Describes a figure of a system: where it comes from, how it is written, and whether more is
-    better."""
+    """A column of the score table: its value for a system, number format and direction."""
 
     title: str
     group: str
@@ -37,8 +36,8 @@ def score_called(name: str) -> Callable[[ScoredSystem], float | None]:
     return lambda system: system.scores[name].score if name in system.scores else None
 
 
-# U+2060 forbids a line break after the slash. No speed is the best one: the logs do not tell on
-# which machine it was measured, and what else worked there.
+# U+2060 prevents a line break after the slash. Speeds are not ranked, because the logs do not show
+# on which machine they were measured, and what else was running there.
 FIGURES = (
     Column("parameters", "parameters", lambda s: known(s.training and s.training.parameters), 0, 0),
     Column(
@@ -56,7 +55,7 @@ FIGURES = (
 
 
 class TableCell(NamedTuple):
-    """Holds the text of a cell, whether it is the best one, its mark and its deviation."""
+    """A cell: its text, whether it is the best, significance mark and standard deviation."""
 
     text: str
     best: bool
@@ -65,7 +64,7 @@ class TableCell(NamedTuple):
 
 
 def score_columns(systems: Sequence[ScoredSystem]) -> list[Column]:
-    """Return the columns that some system has, first those of usual scores, then others."""
+    """Return the columns for which a system has a value: usual scores, others, then speeds."""
     names = dict.fromkeys([*SCORES, *(name for system in systems for name in system.scores)])
     scores = [
         Column(
@@ -81,25 +80,23 @@ def score_columns(systems: Sequence[ScoredSystem]) -> list[Column]:
 
 
 def digits(name: str, systems: Sequence[ScoredSystem]) -> int:
-    """Return how many digits a score needs in the tables: those of COMET lie between 0 and 1."""
+    """Return the number of decimals of a score; scores between 0 and 1, as COMET's, need more."""
     found = [system.scores[name] for system in systems if name in system.scores]
     return min((digits_of(one.score, one.signature) for one in found), default=2)
 
 
 def lower_is_better(name: str, systems: Sequence[ScoredSystem]) -> bool:
-    """Return whether a smaller score of this name is a better one."""
     found = [system.scores[name] for system in systems if name in system.scores]
     return any(is_lower_better(name, one) for one in found)
 
 
 def score_rows(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> list[list[TableCell]]:
-    """Return a row of cells for each system of one test set."""
+    """Return one row of cells for each system of a test set."""
     best = [best_text(column, systems) for column in columns]
     return [[cell(system, *pair) for pair in zip(columns, best, strict=True)] for system in systems]
 
 
 def cell(system: ScoredSystem, column: Column, best: str | None) -> TableCell:
-    """Return the cell of a system, with mark and deviation if it is a score that has them."""
     text, mark, spread = column.written(column.value(system)), "", ""
     if column.group == "score" and column.title in system.scores:
         deviation = known(system.scores[column.title].deviation)
@@ -110,10 +107,7 @@ def cell(system: ScoredSystem, column: Column, best: str | None) -> TableCell:
 
 
 def best_text(column: Column, systems: Sequence[ScoredSystem]) -> str | None:
-    """Return the text of the best figure, or None where all are equal.
-
-    Figures that look equal are equally good.
-    """
+    """Return the text of the best value of a column, or None if all have the same text."""
     values = [v for system in systems if (v := column.value(system)) is not None]
     if not column.better or len({column.written(v) for v in values}) < 2:
         return None
@@ -121,8 +115,7 @@ def best_text(column: Column, systems: Sequence[ScoredSystem]) -> str | None:
 
 
 def with_marks(systems: Sequence[ScoredSystem]) -> list[ScoredSystem]:
-    """Return the systems with the marks that their differences have after Holm over all tests of a
-    page."""
+    """Recompute significance marks, with Holm's correction over all tests of the page."""
     marks = iter(
         marked(
             (one, lower_is_better(name, [system]))
@@ -139,7 +132,7 @@ def with_marks(systems: Sequence[ScoredSystem]) -> list[ScoredSystem]:
 
 
 def signatures(systems: Sequence[ScoredSystem]) -> list[tuple[str, str, str]]:
-    """Return scores and signatures, with the systems that have them where they differ."""
+    """Return (score, signature, systems); systems are named only if signatures differ."""
     found: dict[tuple[str, str], list[ScoredSystem]] = {}
     for system in systems:
         for name, score in system.scores.items():
@@ -161,9 +154,9 @@ def named(systems: Sequence[ScoredSystem]) -> str:
 
 
 class DifferenceRow(NamedTuple):
-    """Holds how a score differs from that of the baseline, as text.
+    """The difference of a score from the baseline, as text.
 
-    p: of Welch's test, of the bootstrap and of randomisation.
+    p: p-values of Welch's t-test, the bootstrap and approximate randomisation.
     """
 
     score: str
@@ -174,7 +167,7 @@ class DifferenceRow(NamedTuple):
 
 
 def differences(systems: Sequence[ScoredSystem]) -> list[tuple[ScoredSystem, list[DifferenceRow]]]:
-    """Return the systems that were compared with a baseline, with a row for each score."""
+    """Return the systems that were compared with a baseline, each with one row per score."""
     rows = [
         [difference_row(system, name, one) for name, one in differences_of(system).items()]
         for system in systems
@@ -192,7 +185,7 @@ def difference_row(system: ScoredSystem, name: str, found: Difference) -> Differ
 
 
 def gap_rows(systems: Sequence[ScoredSystem], measure: str) -> list[tuple[ScoredSystem, list[str]]]:
-    """Return a row for each system with a cell for each n, which is empty where there is no gap."""
+    """Return one row per system with a cell for each n, empty if the gap is unknown."""
     rows = []
     for system in systems:
         gaps = {gap.n: getattr(gap, measure) for gap in gaps_of(system)}

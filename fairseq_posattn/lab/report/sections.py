@@ -1,4 +1,4 @@
-"""Collect the sections of the report that have figures, with their systems and test sets."""
+"""Assemble the sections of the report that contain figures."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from fairseq_posattn.lab.scoring.plain_tables import Table
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}
-INTERVALS = "Thin lines are intervals of 95 %, for other sentences and, of several runs, trainings."
+INTERVALS = "Thin lines are 95 % intervals over sentences and, for several runs, over trainings."
 
 
 @dataclass(frozen=True)
 class TestSet:
-    """Holds what a section shows of one test set."""
+    """The systems, figures and table rows of a section for one test set."""
 
     systems: list[ScoredSystem]
     figures: list[Markup]
@@ -37,7 +37,7 @@ class TestSet:
 
 @dataclass(frozen=True)
 class Section:
-    """Holds a heading and its figures, test set by test set."""
+    """A section of figures, by test set."""
 
     id: str
     title: str
@@ -49,8 +49,7 @@ class Section:
 
 @dataclass(frozen=True)
 class ExtraSection:
-    """A section that another part of the package adds has figures, tables with notes, and maps of
-    layers and heads."""
+    """An additional section with figures, tables and head maps, such as that of probes."""
 
     id: str
     title: str
@@ -64,7 +63,7 @@ def by_test_set(
     has: Callable[[ScoredSystem], object],
     drawn: Callable[[list[ScoredSystem], str], list[str]],
 ) -> dict[str, TestSet]:
-    """Return what is shown of each test set, with the systems that have something to show."""
+    """Group the systems for which `has` is true by test set, and draw each group's figures."""
     found = {}
     for k, (test, group) in enumerate(by_test([s for s in systems if has(s)]).items()):
         found[test] = TestSet(group, [Markup(figure) for figure in drawn(group, f"test{k}")])
@@ -72,7 +71,7 @@ def by_test_set(
 
 
 def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet]:
-    """Return figures and table of the gap to the baseline."""
+    """Return the figures and tables of the gap to the baseline by n-gram order, by test set."""
     found = by_test_set(
         systems,
         gaps_of,
@@ -84,7 +83,7 @@ def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet
 
 
 def grouped(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
-    """Return the sections that show the main score by kind of sentence, and F1 by kind of word."""
+    """Return the sections on the main score by kind of sentence, and on F1 by kind of word."""
 
     def buckets(group: list[ScoredSystem], name: str) -> list[str]:
         kinds = [kind for kind in KINDS if any(buckets_of(system, kind) for system in group)]
@@ -111,7 +110,7 @@ def grouped(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
 
 
 def parts(systems: Sequence[ScoredSystem]) -> list[ExtraSection]:
-    """Return the section with tables of labels, and of ranges where they were tested."""
+    """Return a section with tables of labels, and of ranges if a system's were tested."""
     ranges = [
         one for system in systems for parts in (system.buckets or {}).values() for one in parts
     ]
@@ -121,7 +120,7 @@ def parts(systems: Sequence[ScoredSystem]) -> list[ExtraSection]:
 
 
 def speeds(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
-    """Return the sections on the speed of translation and on the training."""
+    """Return the sections on translation speed and on training."""
     decoding = by_test_set(
         systems,
         lambda system: speed_of(system, "translation") or speed_of(system, "with_parsing"),
@@ -133,7 +132,7 @@ def speeds(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
         lambda system: True,
         lambda group, name: [plotter.curves(group, f"curves-{name}")],
     )
-    note = "The curves show the loss on the validation data and, lighter, on the training data."
+    note = "Loss on the validation data and, in a lighter colour, on the training data."
     return [
         Section("speed", "Speed", decoding, with_legend=False, whole=True),
         Section("curves", "Training", curves, whole=True, note=note),

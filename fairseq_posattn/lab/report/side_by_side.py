@@ -1,4 +1,4 @@
-"""Show two translations of a sentence side by side, with what differs marked."""
+"""Compare two translations of a sentence, with differing words marked."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import groupby
 
 from fairseq_posattn.lab.scoring.score_record import ComparedSentence, ScoredSystem
 
-Parts = list[tuple[str, bool]]  # pieces of a text in their order, and whether they differ
+Parts = list[tuple[str, bool]]  # consecutive parts of a text, and whether they differ
 
 
 def all_pairs(
     systems: Sequence[ScoredSystem],
 ) -> list[tuple[ScoredSystem, list[tuple[ComparedSentence, Parts, Parts]]]]:
-    """Return the sentences on which a system differs most from its baseline, with the parts of the
-    baseline's translation and of its own."""
+    """Return for each system the sentences that differ most from its baseline, with the parts of
+    the baseline's and the system's translation."""
     return [
         (system, [(one, *marked(one.baseline, one.translation)) for one in found])
         for system in systems
@@ -24,7 +24,7 @@ def all_pairs(
 
 
 def marked(before: str, after: str) -> tuple[Parts, Parts]:
-    """Return the parts of two texts, by words or, where there are no spaces, by characters."""
+    """Return the parts of two texts, compared by word or, in texts without spaces, by character."""
     space = " " if " " in before or " " in after else ""
     ours, theirs = (text.split() if space else list(text) for text in (after, before))
     matcher = SequenceMatcher(None, theirs, ours, autojunk=False)
@@ -36,7 +36,7 @@ def marked(before: str, after: str) -> tuple[Parts, Parts]:
 
 
 def joined(units: Sequence[str], same: set[int], space: str) -> Parts:
-    """Join neighbouring units that are all the same, or all differ."""
+    """Merge adjacent units that are all equal, or all different."""
     numbered = [(unit, k not in same) for k, unit in enumerate(units)]
     return [
         (space.join(unit for unit, _ in group), differs)

@@ -1,4 +1,4 @@
-"""Read and check the scored systems of a report, group them by test set, and find their figures."""
+"""Read and check the scored systems of a report, and look up their results."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ from fairseq_posattn.lab.scoring.score_record import (
 )
 
 TITLE = "Translation quality"
-AGAIN = "write it again with posattn-score"
+AGAIN = "write it again with posattn score"
 
 
 def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:
-    """Return all systems in the order of the files, each of which has its own name or test set."""
+    """Read all systems in the order of the files.
+
+    Raise an InputError if two files have the same system and test set.
+    """
     found: dict[tuple[str, str], tuple[str, ScoredSystem]] = {}
     for path in map(str, paths):
         system = read_system(path)
@@ -34,33 +37,33 @@ def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:
         if key in found:
             other = found[key][0]
             if other == path:
-                raise InputError(f"{path}: this file is named twice; name it once")
+                raise InputError(f"{path} is named twice; name it once")
             test = f" on {system.test}" if system.test else ""
             raise InputError(
-                f"{path}: {system.system}{test} is in {other}, too; score all runs of a system "
-                "together (posattn-score RUN1 RUN2 ... --json FILE), or give each file its --name"
+                f"{path}: {system.system}{test} is also in {other}; score all runs of a system "
+                "together (posattn score RUN1 RUN2 ... --json FILE), or give each file its --name"
             )
         found[key] = path, system
     return [system for _, system in found.values()]
 
 
 def read_system(path: str | Path) -> ScoredSystem:
-    """Return the system in a file, after a check that this release can read it.
+    """Read the system in a file of posattn score; its default name is that of the file.
 
-    Nothing in its texts hides; without a name it has that of the file.
+    Invisible characters are made visible. Raise an InputError for files of other releases.
     """
     about = read_json_value(path, AGAIN)
     version = about.get("version", VERSION) if isinstance(about, dict) else VERSION
     if version != VERSION:
         raise InputError(
-            f"{path}: the file has version {version!r}, not {VERSION}; {AGAIN} of this release"
+            f"{path} has the format version {version!r}, not {VERSION}; {AGAIN} of this release"
         )
     found: ScoredSystem = visible_strings(as_record(ScoredSystem, about, str(path), AGAIN))
     return replace(found, system=found.system or visible(Path(path).stem))
 
 
 def by_test(systems: Iterable[ScoredSystem]) -> dict[str, list[ScoredSystem]]:
-    """Return the systems of each test set, in the order in which the test sets come first."""
+    """Group systems by test set, in order of first occurrence."""
     groups: dict[str, list[ScoredSystem]] = {}
     for system in systems:
         groups.setdefault(system.test, []).append(system)
@@ -68,7 +71,7 @@ def by_test(systems: Iterable[ScoredSystem]) -> dict[str, list[ScoredSystem]]:
 
 
 def differences_of(system: ScoredSystem) -> dict[str, Difference]:
-    """Return the differences to the baseline by the names of the scores, which may be none."""
+    """Return the differences from the baseline by score; empty without a baseline."""
     return (system.baseline and system.baseline.scores) or {}
 
 
@@ -94,6 +97,6 @@ def curve_of(system: ScoredSystem) -> list[Losses]:
 
 
 def speed_of(system: ScoredSystem, kind: str) -> float | None:
-    """Return how many sentences are translated per second, or None."""
+    """Return the translation speed in sentences per second, or None if unknown."""
     decoding = system.speed and getattr(system.speed, kind)
     return decoding.sentences_per_second if decoding else None

@@ -1,1 +1,1 @@
-"""This room scores translations, and shows scores, logs and attention to the reader."""
+"""Score translations, read the logs of fairseq, and export attention weights."""

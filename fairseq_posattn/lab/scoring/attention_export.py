@@ -1,16 +1,13 @@
-"""Export translated sentences with their trees and the attention of a trained model."""
+"""Translate sentences with a trained model, and export their trees and attention weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.scoring.attention_maps import (
@@ -20,8 +17,9 @@ from fairseq_posattn.lab.scoring.attention_maps import (
     shows_attention,
 )
 from fairseq_posattn.lab.scoring.generate_log import join_pieces, to_text
-from fairseq_posattn.lab.scoring.loaded_model import Loaded, OnData
+from fairseq_posattn.lab.scoring.loaded_model import Loaded
 from fairseq_posattn.lab.scoring.metrics.buckets import pieces_of_words
+from fairseq_posattn.lab.scoring.requests import ExampleRequest
 from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks, text_of
 from fairseq_posattn.trees.drawing import depths, number_of_words, words_by_counts
 from fairseq_posattn.trees.projection import dense, same_text
@@ -29,7 +27,10 @@ from fairseq_posattn.trees.sentence import Sentence
 
 
 class Translator:
-    """Translates sentences of one subset of the data with a loaded model."""
+    """Translates sentences of a subset of the data with a loaded model.
+
+    text: function that converts subword units to text.
+    """
 
     def __init__(
         self, loaded: Loaded, subset: str, text: Callable[[str], str], beam: int, lenpen: float
@@ -43,15 +44,18 @@ class Translator:
         self.generator = self.task.build_generator(self.models, options)
 
     def example(self, number: int, given: Sentence | None, reference: str | None) -> dict[str, Any]:
-        """Return everything about one sentence, which is alone in its batch so that nothing is
-        padded."""
+        """Return the JSON of one sentence.
+
+        given: the sentence in the user's CoNLL-U file, if any.
+        reference: its reference; None for that of the data.
+        """
         sample = self.sample(number)
         pieces = self.pieces(sample)
         own = self.words(sample, pieces)
         if given is not None:
             self.check(given, own, pieces, number)
         shown = given or own
-        # the tokens of the translation with the highest score, and the end of the sentence
+        # the best hypothesis, with the end of sentence
         best = self.task.inference_step(self.generator, self.models, sample)[0][0]["tokens"]
         if reference is None and sample.get("target") is not None:
             reference = self.target_text(sample["target"][0])
@@ -70,18 +74,16 @@ class Translator:
         }
 
     def sample(self, number: int) -> dict:
-        """Return a batch that has one sentence alone."""
+        """Return a batch of one sentence, which therefore has no padding."""
         return self.to_device(self.dataset.collater([self.dataset[number]]))
 
     def pieces(self, sample: dict) -> list[str]:
-        """Return the pieces of the source with the end of the sentence, which takes part in
-        attention."""
+        """Return the pieces of the source, with the end of sentence, which is attended to too."""
         dictionary = self.task.source_dictionary
         return [dictionary[k] for k in sample["net_input"]["src_tokens"][0].tolist()]
 
     def words(self, sample: dict, pieces: Sequence[str]) -> Sentence:
-        """Return the words of the source with the tree beside the data, or those that the pieces
-        spell."""
+        """Return the words of the source, with their tree if the data contain one."""
         tree = tree_in(sample)
         if tree is None:
             return Sentence(join_pieces(" ".join(pieces[:-1]), self.separator).split())
@@ -89,30 +91,28 @@ class Translator:
         return Sentence(words_by_counts(pieces, counts, self.separator), parents)
 
     def counts(self, sample: dict, pieces: Sequence[str]) -> list[int]:
-        """Return how many pieces each word of the source has."""
         tree = tree_in(sample)
         return pieces_of_words(pieces[:-1], self.separator) if tree is None else tree[1]
 
     def check(self, given: Sentence, own: Sentence, pieces: Sequence[str], number: int) -> None:
-        """Refuse a sentence or a tree that is not the one in the data, because it would be shown
-        without notice."""
+        """Raise an InputError if a given sentence or its tree differs from that of the data."""
         unknown = self.task.source_dictionary.unk_word in pieces
         spelled = dense(join_pieces(" ".join(pieces[:-1]), self.separator))
         if own.parents is None and not (unknown or same_text(str(given), spelled)):
             raise InputError(
                 f"{given.where}: sentence {number} is '{given}' here, but '{spelled}' in the "
-                "data; give the CoNLL-U file of this subset"
+                "data; name the CoNLL-U file of this subset"
             )
         if own.parents and given.parents and given.parents != own.parents:
             raise InputError(
-                f"{given.where}: the tree of sentence {number} differs from the one beside the "
-                "data; give the CoNLL-U file that the data were made from"
+                f"{given.where}: the tree of sentence {number} differs from that in the data; name "
+                "the CoNLL-U file that the data were made from"
             )
 
     def decoder_maps(self, sample: dict, tokens: torch.Tensor) -> dict[str, Any]:
-        """Return the pieces of the translation, and the decoder's attention while it is written.
+        """Return the pieces of the translation, and the decoder's attention while producing them.
 
-        A decoder without layers of attention has none.
+        The result is empty for a decoder without attention.
         """
         if not shows_attention(self.models[0].decoder, "self_attn", "encoder_attn"):
             return {}
@@ -125,13 +125,11 @@ class Translator:
         }
 
     def target_text(self, tokens: torch.Tensor) -> str:
-        """Return the text that the tokens of a target or translation spell."""
         return self.text(self.task.target_dictionary.string(tokens.int().cpu()))
 
 
 def tree_in(sample: dict) -> tuple[list[int], list[int]] | None:
-    """Return the parents and the numbers of pieces of the words of the first sentence, if the data
-    have trees."""
+    """Return the parents of the first sentence's words and their numbers of pieces, or None."""
     tree = sample["net_input"].get("source_tree")
     if tree is None:
         return None
@@ -140,31 +138,8 @@ def tree_in(sample: dict) -> tuple[list[int], list[int]] | None:
     return parents[:length], counts[:length]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExampleRequest(OnData):
-    """This asks for some sentences of a subset of the data; each field is an option of
-    posattn-examples."""
-
-    sentences: list[int] = option(
-        "choose sentences by their numbers, counted from 0 as in fairseq-generate's S-NUMBER",
-        required=True,
-    )
-    beam: int = option("set the size of the beam (default: %(default)s)", 5, type=positive)
-    lenpen: float = option("set the length penalty of fairseq-generate (default: %(default)s)", 1.0)
-    references: str | None = option(
-        "read references from here, a line for each sentence (default: the targets of the data)",
-        *(None, "", "FILE"),
-    )
-    trees: str | None = option(
-        "read words and relations from here, a tree for each sentence", None, "", "CONLLU"
-    )
-    out: Path = option(
-        "write the examples to this file (default: %(default)s)", Path("examples.json")
-    )
-
-
 def examples(request: ExampleRequest) -> list[dict[str, Any]]:
-    """Return the sentences that a request asks for, in its order."""
+    """Translate the sentences of a request; return their JSON in the order of the request."""
     loaded, data, numbers = request.load(), request.data, request.sentences
     text = to_text(data, loaded.separator, None)
     translator = Translator(loaded, request.gen_subset, text, request.beam, request.lenpen)
@@ -178,31 +153,29 @@ def examples(request: ExampleRequest) -> list[dict[str, Any]]:
 
 
 def check_numbers(numbers: Sequence[int], count: int, name: str) -> None:
-    """Refuse numbers of sentences that do not exist."""
     for number in numbers:
         if not 0 <= number < count:
             raise InputError(
-                f"{name} has {count:,} sentences, but none has the number {number}; "
-                f"they are counted from 0 to {count - 1}, as in S-{count - 1}"
+                f"{name} has {count:,} sentences, but none with the number {number}; "
+                f"choose from 0 to {count - 1}, as in S-{count - 1}"
             )
 
 
 def read_references(path: str, numbers: Sequence[int]) -> dict[int, str]:
-    """Return these lines of a file by their numbers."""
     lines = list(read_lines(path))
     check_numbers(numbers, len(lines), path)
     return {number: lines[number] for number in numbers}
 
 
 def read_trees(path: str, numbers: Sequence[int]) -> dict[int, Sentence]:
-    """Return words, trees and relations of these sentences of a CoNLL-U file by their numbers."""
+    """Return the sentences of a CoNLL-U file with these numbers."""
     blocks = list(read_blocks(path))
     check_numbers(numbers, len(blocks), path)
     return {number: with_relations(blocks[number]) for number in numbers}
 
 
 def with_relations(block: ConlluBlock) -> Sentence:
-    """Return the sentence of a block as it was written, with relations only if it names any."""
+    """Return the sentence of a block with its untokenised text, and its relations if it has any."""
     sentence = parse_all_columns(block)
     sentence.text = text_of(block)
     if set(sentence.relations or ()) <= {"_"}:

@@ -1,4 +1,4 @@
-"""Compute the attention of a model for one sentence, and pack it for a JSON file."""
+"""Compute a model's attention weights for one sentence, and encode them for JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def attention(model: FairseqEncoderDecoderModel, sample: dict) -> np.ndarray:
-    """Return the weights of the first sentence of a batch: layers x heads x queries x keys."""
+    """Return the encoder's weights for the first sentence of a batch.
+
+    Their shape is layers x heads x queries x keys.
+    """
     fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
     with torch.no_grad():
         weights = weights_of(model.encoder, fields)
@@ -26,32 +29,32 @@ def attention(model: FairseqEncoderDecoderModel, sample: dict) -> np.ndarray:
 
 def weights_of(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
     """Return the weights of each layer, B H Q K."""
-    if hasattr(encoder, "needs_tree"):  # it is an encoder of this package
+    if hasattr(encoder, "needs_tree"):  # an encoder of this package
         return encoder(**fields, need_weights=True)["attention_weights"]
-    # fairseq's encoder has no option for them
+    # fairseq's encoder has no such option
     with recorded(modules_of(encoder, "self_attn")) as found:
         encoder(**{k: v for k, v in fields.items() if k != "source_tree"})
     return complete(found, encoder)
 
 
 def modules_of(owner: Any, name: str) -> list[torch.nn.Module]:
-    """Return the attention of this name in each layer of an encoder or decoder."""
+    """Return the attention module of this name in each layer of an encoder or decoder."""
     if not shows_attention(owner, name):
         raise InputError(
-            f"{type(owner).__name__} does not show its attention; take a Transformer's checkpoint"
+            f"{type(owner).__name__} has no attention to show; name a Transformer's checkpoint"
         )
     return [getattr(layer, name) for layer in owner.layers]
 
 
 def shows_attention(owner: Any, *names: str) -> bool:
-    """Return whether each layer of an encoder or decoder has attention of these names."""
+    """Return whether each layer of an encoder or decoder has attention modules of these names."""
     layers = list(getattr(owner, "layers", ()))
     return bool(layers) and all(getattr(at, name, None) for at in layers for name in names)
 
 
 @contextlib.contextmanager
 def recorded(modules: Sequence[torch.nn.Module]) -> Iterator[list[torch.Tensor]]:
-    """Collect the weights, B H Q K, of all calls of these modules of fairseq, by hooks on them."""
+    """Record the weights (B H Q K) of all calls of fairseq's attention modules, with hooks."""
     found: list[torch.Tensor] = []
 
     def ask(module, arguments, options):
@@ -74,11 +77,11 @@ def recorded(modules: Sequence[torch.nn.Module]) -> Iterator[list[torch.Tensor]]
 
 
 def complete(found: list[torch.Tensor], owner: Any) -> list[torch.Tensor]:
-    """Return the weights of all layers, and refuse a model that does not show them."""
+    """Check that weights of all layers were recorded; otherwise raise an InputError."""
     if len(found) != len(owner.layers):
         raise InputError(
-            f"{type(owner).__name__} does not show its attention; take a model with another "
-            "encoder and decoder"
+            f"{type(owner).__name__} does not return its attention weights; name a model with "
+            "another encoder and decoder"
         )
     return found
 
@@ -87,14 +90,14 @@ def complete(found: list[torch.Tensor], owner: Any) -> list[torch.Tensor]:
 def decoder_attention(
     model: FairseqEncoderDecoderModel, sample: dict, tokens: torch.Tensor
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the decoder's attention to itself and to the source, while it writes these tokens.
+    """Return the weights of the decoder's self- and cross-attention while it produces tokens.
 
-    Both are layers x heads x queries x keys. A query is the step that predicts a token; the keys of
-    the first are the tokens that were read until then, which begin with the end of sentence.
+    Both have the shape layers x heads x queries x keys. Query k is the step that predicts token k.
+    The keys of self-attention are the previous tokens, starting with the end of sentence.
     """
     fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
     encoded, decoder = model.encoder(**fields), model.decoder
-    read = torch.cat([tokens[-1:], tokens[:-1]])[None].long()  # fairseq begins with </s>
+    read = torch.cat([tokens[-1:], tokens[:-1]])[None].long()  # fairseq starts with </s>
     with (
         recorded(modules_of(decoder, "self_attn")) as own,
         recorded(modules_of(decoder, "encoder_attn")) as crossing,
@@ -106,9 +109,9 @@ def decoder_attention(
 
 
 def packed(weights: np.ndarray) -> dict[str, Any]:
-    """Return the weights as bytes in base64.
+    """Encode weights as bytes in base64.
 
-    A byte of 255 means 1, or `largest` where convolved attention has a weight above 1.
+    255 means 1, or `largest` if a weight exceeds 1 (as in convolved attention).
     """
     layers, heads, queries, keys = weights.shape
     largest = max(1.0, float(weights.max()))

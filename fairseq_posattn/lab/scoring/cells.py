@@ -1,8 +1,7 @@
-"""Write p values and other cells of tables as text, safe in each format of a table.
+"""Format p-values and other cells of tables, escaped for each output format.
 
-Cells may hold names that come with the data, so whatever stands in them is shown as it is: it is
-no command of LaTeX, no column or markup of Markdown, no formula of a spreadsheet, and no hidden
-character.
+Cells may contain names from the data. They are escaped so that they cannot act as LaTeX commands,
+Markdown markup, spreadsheet formulas or invisible characters.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ NONE = "–"
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
 SPECIAL |= {"±": r"$\pm$", "–": "--", "<": "$<$", ">": "$>$", "|": r"\textbar{}"}
-FORMULA = tuple("=+-@＝＋－＠")  # a spreadsheet takes what begins so for a formula
+FORMULA = tuple("=+-@＝＋－＠")  # first characters of formulas in spreadsheets
 FIGURES = re.compile(r"\(?[-+]?[0-9.,]+(e[-+]?[0-9]+)?\)?|to|±")
 
 
 def p_value(p: float | None, plain: bool = False) -> str:
-    """Return a p value as text."""
+    """Format a p-value: with three digits, or with `plain` as a number for programs."""
     if p is None:
         return NONE
     if plain:
@@ -29,23 +28,20 @@ def p_value(p: float | None, plain: bool = False) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text as LaTeX shows it.
-
-    What begins with [ or * would be an option of the end of the row before it.
-    """
+    r"""Escape text for LaTeX, including a leading [ or *, which \\ would read as its argument."""
     text = re.sub(r"-(?=-)", "-\0", visible(text))  # two hyphens would become a dash
     shown = "".join(SPECIAL.get(character, character) for character in text)
     return re.sub(r"^([\[*])", r"{\1}", shown.replace("\0", "{}"))
 
 
 def in_markdown(text: str) -> str:
-    """Return a text as a cell of a table in Markdown shows it."""
+    """Escape text for a cell of a Markdown table."""
     text = re.sub(r"\\(?=[!-/:-@\[-`{-~]|$)", r"\\\\", visible(text))
     return re.sub(r"\||<(?=[a-zA-Z/!?])", r"\\\g<0>", text)
 
 
 def code_in_markdown(text: str) -> str:
-    """Return a name as a cell of a table in Markdown shows it, as code if that can hold it."""
+    """Format a name as code in a Markdown table; escape it if it cannot be code."""
     text = visible(text)
     if {"`", "\\"} & set(text) or text != text.strip():
         return in_markdown(text)
@@ -53,10 +49,7 @@ def code_in_markdown(text: str) -> str:
 
 
 def in_csv(text: str) -> str:
-    """Return a text as a cell of a CSV file holds it.
-
-    An apostrophe stands before what a spreadsheet would take for a formula; figures stay figures.
-    """
+    """Format text for a CSV file, with an apostrophe before formulas; numbers are unchanged."""
     text = visible(text)
     is_formula = text.startswith(FORMULA) and not all(map(FIGURES.fullmatch, text.split()))
     return f"'{text}" if is_formula else text

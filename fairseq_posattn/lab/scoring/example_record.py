@@ -1,4 +1,4 @@
-"""Describe the files of examples: a translated sentence with its tree and its attention."""
+"""The file format of posattn examples: translated sentences with trees and attention weights."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, ma
 from fairseq_posattn.trees.checks import tree_fault
 from fairseq_posattn.trees.drawing import depths
 
-AGAIN = "make it again with posattn-examples"
+AGAIN = "make it again with posattn examples"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Open):
-    """The attention weights of one kind for one sentence."""
+    """The encoder, decoder or cross-attention weights of a sentence."""
 
-    layers: Whole = has("how many layers there are")
-    heads: Whole = has("how many attention heads a layer has")
-    queries: Whole = has("how many pieces attend")
-    keys: Whole = has("how many pieces they attend to")
+    layers: Whole = has("the number of layers")
+    heads: Whole = has("the number of attention heads per layer")
+    queries: Whole = has("the number of attending pieces")
+    keys: Whole = has("the number of attended pieces")
     weights: Text = has(
-        "bytes in base64, layers × heads × queries × keys; 255 means 1, or `largest`"
+        "base64-encoded bytes, layers × heads × queries × keys; 255 represents 1, or `largest`"
     )
     largest: Number = may_have("the largest weight, if it is above 1")
 
     @property
     def sizes(self) -> list[int]:
-        """Return the four sizes in the order of the weights."""
         return [self.layers, self.heads, self.queries, self.keys]
 
 
@@ -40,13 +39,13 @@ class Attention(Open):
 class Example(Open):
     """A translated sentence with its tree and its attention."""
 
-    number: Whole = has("counted from 0, as in S-NUMBER of fairseq-generate")
-    text: Text = may_have("the source as it was written, where its tree tells it")
+    number: Whole = has("the number of the sentence, from 0, as in S-NUMBER of fairseq-generate")
+    text: Text = may_have("the original source text, if its tree contains it")
     words: list[Text] = has("the words of the source")
     parents: list[Whole] | None = has(
-        "the parent of each word, from 1, 0 is the root; null means no tree"
+        "the parent of each word, counted from 1; 0 for the root; null: no tree"
     )
-    depths: list[Whole] | None = may_have("how many edges lie between each word and the root")
+    depths: list[Whole] | None = may_have("the number of edges from each word to the root")
     relations: list[Text] | None = may_have("the dependency relation of each word to its parent")
     pieces: list[Text] = has("the pieces of the source and the end of the sentence")
     translation: Text = has("the translation by the model")
@@ -56,7 +55,7 @@ class Example(Open):
         "the pieces of the translation and the end of the sentence"
     )
     decoder_attention: Attention = may_have(
-        "the attention of the decoder to itself, while it predicts each of them"
+        "the self-attention of the decoder while it predicts each target piece"
     )
     cross_attention: Attention = may_have("the attention of the decoder to the source")
 
@@ -65,21 +64,21 @@ class Example(Open):
             raise InputError(fault)
 
     def fault_of_tree(self) -> str | None:
-        """Return what is wrong with the tree, or None."""
+        """Describe what is wrong with the tree, or return None."""
         for key in ("parents", "depths", "relations"):
             values = getattr(self, key)
             if isinstance(values, list) and len(values) != len(self.words):
-                return f"there are {len(values)} {key} for {len(self.words)} words"
+                return f"found {len(values)} {key} for {len(self.words)} words"
         if self.parents is None:
             return None
         if fault := tree_fault(self.parents):
             return fault.what
         if isinstance(self.depths, list) and self.depths != depths(self.parents):
-            return "the depths are not those of the tree"
+            return "the depths differ from those in the tree"
         return None
 
     def fault_of_attention(self) -> str | None:
-        """Return what is wrong with one of the maps, or None."""
+        """Describe what is wrong with the attention weights, or return None."""
         source = len(self.pieces)
         target = 0 if self.target_pieces is ABSENT else len(self.target_pieces)
         maps = [("attention", source, source)]
@@ -92,32 +91,32 @@ class Example(Open):
 
 
 def fault_of(attention: Attention, queries: int, keys: int) -> str | None:
-    """Return what is wrong with a map that should have so many queries and keys, or None."""
+    """Describe what is wrong with weights that should have these queries and keys, or None."""
     sizes = attention.sizes
     if min(sizes) < 1 or sizes[2:] != [queries, keys]:
         pieces = f"{queries} pieces" if queries == keys else f"{queries} and {keys} pieces"
-        return f"the attention is {' x '.join(map(str, sizes))}, but there are {pieces}"
+        return f"the attention has the shape {' x '.join(map(str, sizes))}, but there are {pieces}"
     try:
         weights = base64.b64decode(attention.weights, validate=True)
     except (binascii.Error, ValueError):
         return "the weights are not base64"
     if len(weights) != prod(sizes):
-        return f"there are {len(weights)} weights instead of {prod(sizes)}"
+        return f"found {len(weights)} weights, expected {prod(sizes)}"
     return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Examples(Open):
-    """Holds examples under a name, as the JSON of a scored system does."""
+    """A document with examples, such as the JSON of a scored system."""
 
     examples: list[Example] = has("the translated sentences")
 
 
 def read_examples(path: str) -> list[Example]:
-    """Return the examples in a file of posattn-examples, or in the JSON of a scored system."""
+    """Read the examples in a file of posattn examples, or in the JSON of a scored system."""
     found = read_json_value(path, AGAIN)
     if isinstance(found, dict):
         found = found.get("examples")
     if not isinstance(found, list):
-        raise InputError(f"{path}: there is no list of examples; make it with posattn-examples")
+        raise InputError(f"{path}: no list of examples found; make the file with posattn examples")
     return as_record(Examples, {"examples": found}, path, AGAIN).examples

@@ -1,7 +1,8 @@
-"""Read the logs of fairseq-generate: translations, in order and complete, as text; and the speed.
+"""Read translations and translation speed from logs of fairseq-generate.
 
-DATA/prepare.json says how pieces become text. Without that file the pieces are joined at the
-separator, and Moses detokenises the words if a language is named.
+Translations are checked for completeness, sorted, and converted to plain text as DATA/prepare.json
+specifies. Without that file, subword units are joined at the separator, and words are detokenised
+with Moses if a language is given.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from fairseq_posattn.text.segmenters import SPACE
 
 NUMBER = "(0|[1-9][0-9]{0,14})"
 SCORE = r"-?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|nan)"
-# A line of the program's log without a line end before it would become a part of a translation.
+# If a line end is missing, a line of the program's log would be read as part of a translation.
 LOGGED = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| [A-Z]+ \| "
 TEXT = rf"((?:(?!{LOGGED})[^\t])*)"
-LINES = {  # as fairseq-generate writes them: number, score (of translations), pieces or text
+LINES = {  # output of fairseq-generate: number, score (of translations), pieces or text
     "H": re.compile(rf"H-{NUMBER}\t{SCORE}\t{TEXT}"),
     "S": re.compile(rf"S-{NUMBER}\t{TEXT}"),
     "D": re.compile(rf"D-{NUMBER}\t{SCORE}\t(.*)", re.DOTALL),
@@ -41,7 +42,7 @@ TRANSLATION = re.compile(r"H-([0-9]{1,15})\t")
 
 
 class Log(NamedTuple):
-    """Holds the lines of a log and the name that messages give it."""
+    """The lines of a log, with its name for messages."""
 
     name: str
     lines: Sequence[str]
@@ -52,29 +53,33 @@ def read_logs(paths: Sequence[str | Path]) -> list[Log]:
 
 
 def outputs(logs: Sequence[Log], kind: str = "H") -> list[str]:
-    """Return the pieces of each sentence by its number; H means translations, S sources."""
+    """Return the pieces of all sentences, sorted by number.
+
+    kind: H for translations, S for sources.
+    Raises InputError if a sentence is missing.
+    """
     found = found_in(logs, kind)
     names = ", ".join(log.name for log in logs)
     if not found:
-        raise InputError(f"{names}: there is no line {kind}-0; name logs of fairseq-generate")
+        raise InputError(f"{names}: no line {kind}-0 found; name logs of fairseq-generate")
     missing = next((k for k in range(len(found)) if k not in found), None)
     if missing is not None:
         raise InputError(
-            f"{names}: {kind}-{missing} is missing; give all shards, and complete logs"
+            f"{names}: the line {kind}-{missing} is missing; name all shards, and complete logs"
         )
-    # fairseq writes a line D-NUMBER after each translation; who keeps the lines H alone has none
+    # fairseq writes a line D-NUMBER after each translation, unless the user kept only the H lines
     texts = found_in(logs, "D") if kind == "H" else {}
     cut = next((k for k in found if texts and k not in texts), None)
     if cut is not None:
         raise InputError(
-            f"{names}: H-{cut} is there, but D-{cut} is missing, so the log is cut off; give a "
-            "complete log"
+            f"{names}: the log is truncated, because H-{cut} is present but D-{cut} is missing; "
+            "name a complete log"
         )
     return [found[sentence][1] for sentence in range(len(found))]
 
 
 def found_in(logs: Sequence[Log], kind: str) -> dict[int, tuple[str, str]]:
-    """Return the place and the pieces of each sentence by its number."""
+    """Return the position (FILE:LINE) and the pieces of each sentence, by its number."""
     found: dict[int, tuple[str, str]] = {}
     for log in logs:
         for number, line in enumerate(log.lines, start=1):
@@ -84,25 +89,25 @@ def found_in(logs: Sequence[Log], kind: str) -> dict[int, tuple[str, str]]:
             match = LINES[kind].fullmatch(line)
             if match is None:
                 raise InputError(
-                    f"{where}: fairseq-generate writes no such line: '{line[:40]}'; give a "
+                    f"{where}: '{line[:40]}' is no valid line of fairseq-generate; name a "
                     "complete log"
                 )
             sentence = int(match[1])
             if sentence in found:
                 raise InputError(
-                    f"{where}: {kind}-{sentence} stands already in {found[sentence][0]}; give each "
-                    "shard of one run once, translated with --nbest 1 (--distributed-world-size "
-                    "makes shards, --num-shards does not)"
+                    f"{where}: {kind}-{sentence} occurs already in {found[sentence][0]}; name each "
+                    "shard of one run once, translated with --nbest 1 and sharded by "
+                    "--distributed-world-size, not --num-shards"
                 )
             found[sentence] = where, match[2]
     return found
 
 
 def check_set(logs: Sequence[Log], data: str, subset: str, translations: int) -> None:
-    """Refuse logs of another set, or those without all sentences that the set has in the data.
+    """Raise an InputError if logs are of another subset, or lack some of its sentences.
 
-    A log that does not name its set is taken for one of the set. A folder that does not have the
-    set tells no number of sentences.
+    Logs that do not name their subset are accepted. The number of sentences is checked only if the
+    data folder contains the subset.
     """
     for log in logs:
         for number, line in enumerate(log.lines, start=1):
@@ -110,22 +115,22 @@ def check_set(logs: Sequence[Log], data: str, subset: str, translations: int) ->
             other = named and (named[1] or named[2])
             if other not in (None, subset):
                 raise InputError(
-                    f"{log.name}:{number}: this is a log of the set '{other}', not of '{subset}'; "
-                    f"give a log of '{subset}', or --gen-subset {other}"
+                    f"{log.name}:{number}: the log is of the subset '{other}', not of '{subset}'; "
+                    f"name a log of '{subset}', or give --gen-subset {other}"
                 )
     if any(line.startswith("W-") for log in logs for line in log.lines):
-        return  # fairseq-interactive writes such lines, and translates text that is no set
+        return  # the log is from fairseq-interactive, which translates other text than a subset
     sentences = sentences_of(data, subset)
     if sentences and translations not in sentences:
         raise InputError(
-            f"{', '.join(log.name for log in logs)}: there are {translations} translations, but "
-            f"the set '{subset}' in {data} has {max(sentences)} sentences; give all shards, and "
-            "complete logs, or name their set with --gen-subset"
+            f"{', '.join(log.name for log in logs)}: found {translations} translations, but the "
+            f"subset '{subset}' in {data} has {max(sentences)} sentences; name all shards, and "
+            "complete logs, or give their subset with --gen-subset"
         )
 
 
 def sentences_of(data: str, subset: str) -> set[int]:
-    """Return how many sentences a set of binarised data has, in each of its pairs of languages."""
+    """Return the number of sentences in a subset, for each language pair of the data."""
     from fairseq_posattn.glue.patches.checked_data import HEADER, MAGIC
 
     found = set()
@@ -138,16 +143,19 @@ def sentences_of(data: str, subset: str) -> set[int]:
 
 
 def join_pieces(pieces: str, separator: str) -> str:
-    """Return the line of words that the pieces spell."""
+    """Join subword units to words: join_pieces("Hal@@ lo Welt", "@@") is "Hallo Welt"."""
     if separator == SPACE:
         return pieces.replace(" ", "").replace(SPACE, " ").strip(" ")
     return (pieces + " ").replace(separator + " ", "").rstrip(" ")
 
 
 def to_text(data: str, separator: str, language: str | None) -> Callable[[str], str]:
-    """Return the function that turns pieces into the text that readers expect."""
+    """Return a function that converts subword units to plain, detokenised text.
+
+    language: language for Moses, used if the data contain no prepare.json.
+    """
     if not Path(data).is_dir():
-        raise InputError(f"{data}: there is no such folder; name that of the binarised data")
+        raise InputError(f"{data}: there is no such folder; name the data folder")
     if text_pipeline.exists(data):
         from fairseq_posattn.text.live.segmented import PipelineCodec
 
@@ -161,7 +169,7 @@ def to_text(data: str, separator: str, language: str | None) -> Callable[[str], 
 
 
 class Run(NamedTuple):
-    """Holds the figures of the line that ends a run of fairseq-generate."""
+    """The statistics that fairseq-generate prints at its end."""
 
     sentences: int
     pieces: int
@@ -171,9 +179,9 @@ class Run(NamedTuple):
 
 
 def speed(paths: Sequence[str]) -> Decoding:
-    """Return the speed of a run of fairseq-generate; several logs are shards of one run.
+    """Return the speed of a run of fairseq-generate.
 
-    Their sentences add up, and the slowest shard gives the time.
+    Several logs are shards of one run: sentences are added, and the slowest shard counts.
     """
     refuse_repeated(paths)
     runs = [translated(path) for path in paths]
@@ -183,14 +191,13 @@ def speed(paths: Sequence[str]) -> Decoding:
         seconds = max(run.seconds for run in runs)
         if not seconds:
             raise InputError(
-                f"{paths[0]}: the run took 0.0 seconds; translate more sentences to measure a speed"
+                f"{paths[0]}: the run took 0.0 seconds; translate more sentences to measure speed"
             )
         whole = Run(sentences, pieces, seconds, sentences / seconds, pieces / seconds)
     return Decoding(**{name: value for name, value in whole._asdict().items() if name != "pieces"})
 
 
 def refuse_repeated(paths: Sequence[str]) -> None:
-    """Refuse logs that translate the same sentences, which are no shards of one run."""
     first: dict[str, str] = {}
     for path in paths if len(paths) > 1 else ():
         for line in read_lines(path):
@@ -198,18 +205,18 @@ def refuse_repeated(paths: Sequence[str]) -> None:
                 other = first.setdefault(found[1], path)
                 if other != path:
                     raise InputError(
-                        f"{path}: the sentence {found[1]} is in {other}, too; name the logs of one "
-                        "run, whose speed is shown"
+                        f"{path}: sentence {found[1]} occurs in {other} too; name the logs of a "
+                        "single run, to report its speed"
                     )
 
 
 def translated(path: str) -> Run:
-    """Return the figures of the only run in a log."""
+    """Return the statistics of the only run in a log; raise an InputError if there are others."""
     found = [match for line in read_lines(path) if (match := TRANSLATED.search(line))]
     if len(found) != 1:
         raise InputError(
-            f"{path}: the log has {len(found)} lines 'Translated ... sentences'; "
-            "name the whole log of one run of fairseq-generate"
+            f"{path}: the log contains {len(found)} lines 'Translated ... sentences'; "
+            "name the complete log of a single run of fairseq-generate"
         )
     sentences, pieces, *rest = found[0].groups()
     return Run(*(int(count.replace(",", "")) for count in (sentences, pieces)), *map(float, rest))

@@ -1,4 +1,4 @@
-"""Describe the file of posattn-heads: what each attention head does over a whole test set."""
+"""Describe the file of posattn heads: what each attention head does over a whole test set."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import Open, read_record
 from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 
-AGAIN = "make it again with posattn-heads"
+AGAIN = "make it again with posattn heads"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head(Open):
-    """What a head of the encoder does, the mean over all queries of the test set."""
+    """What a head of the encoder attends to, as a mean over all queries of the test set."""
 
     layer: Whole = has("the layer, counted from 0")
     head: Whole = has("the head, counted from 0")
     entropy: Number = has("the entropy of its weights, in nats")
-    distance: Number = has("how many pieces lie between a query and what it attends to, by weight")
+    distance: Number = has("the mean distance in pieces, weighted by attention")
     tree_edges: Number | None = may_have(
         "the share of words that attend most to their parent or to a child, among the "
         "other words; null without trees"
@@ -27,12 +27,12 @@ class Head(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class LearntNumber(Open):
-    """The numbers of one name that a mechanism has learnt, or predicts on average."""
+    """Numbers that a mechanism has learnt, or that it predicts on average."""
 
     place: Text = has("the module, such as encoder.layers.0.self_attn")
     mechanism: Text = has("the name of the mechanism")
-    name: Text = has("what the numbers are")
-    heads: list[Whole] = has("the heads that they belong to; empty if the layer has a single one")
+    name: Text = has("the meaning of the numbers")
+    heads: list[Whole] = has("the heads they belong to; empty if there is one number per layer")
     values: list[Number] = has("the numbers, one for each of these heads")
 
     def __post_init__(self) -> None:
@@ -44,11 +44,11 @@ class LearntNumber(Open):
 class Heads(Open):
     """All heads of a model on a test set."""
 
-    sentences: Whole = has("how many sentences were read")
-    words: Whole = may_have("how many words of them have trees")
+    sentences: Whole = has("the number of sentences")
+    words: Whole = may_have("the number of their words that have trees")
     neighbours: Number | None = may_have(
-        "the share of words whose parent or child is the word before, which a head that "
-        "always attends to the word before reaches; null without trees"
+        "the share of words whose parent or child is the previous word, reached by a head that "
+        "always attends to the previous word; null without trees"
     )
     heads: list[Head] = has("each head of each layer of the encoder")
     numbers: list[LearntNumber] = may_have("what the mechanisms have learnt")
@@ -61,5 +61,5 @@ class Heads(Open):
 
 
 def read_heads(path: str) -> Heads:
-    """Return what a file of posattn-heads holds."""
+    """Return what a file of posattn heads holds."""
     return read_record(Heads, path, AGAIN)

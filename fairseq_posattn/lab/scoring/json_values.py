@@ -1,4 +1,4 @@
-"""Define which numbers and texts may stand in the JSON of a scored system, and its fields."""
+"""Types and field definitions for the JSON of a scored system."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import Annotated, Any
 
 from fairseq_posattn.io.records import ABSENT, Limit, about
 
-LARGEST = 1e15  # no figure of a system comes near it, and larger ones cannot be drawn
+LARGEST = 1e15  # far above any score, and the largest number that can be plotted
 
 
 def is_number(value: Any) -> bool:
-    """Return whether the value is a number, but not true, nan or larger than what is measured."""
+    """Return whether a value is a number within ±LARGEST; bool and nan are not."""
     return type(value) in (int, float) and -LARGEST <= value <= LARGEST
 
 
 def is_writable(value: Any) -> bool:
-    """Return whether a text has no unpaired surrogates, which JSON can spell but no file can
-    hold."""
+    """Return whether a value is text without unpaired surrogates, which UTF-8 cannot encode."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
@@ -27,11 +26,10 @@ Text = Annotated[str, Limit(is_writable, "text")]
 
 
 def has(what: str, key: str | None = None) -> Any:
-    """Return a field that must be in the document, with what it says, and its key if that is not
-    its name."""
+    """Return a required field with its description, and its key if that differs from its name."""
     return field(metadata=about(what, key))
 
 
 def may_have(what: str) -> Any:
-    """Return a field that may be missing from the document and then is ABSENT."""
+    """Return an optional field with its description; it is ABSENT if its key is missing."""
     return field(default=ABSENT, metadata=about(what))

@@ -1,4 +1,4 @@
-"""A trained model with its task, loaded as fairseq's programs load it."""
+"""Load a trained model with its task, as fairseq's programs do."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from fairseq_posattn.errors import InputError, names_like
 from fairseq_posattn.io.argument_types import option
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
 class Loaded(NamedTuple):
-    """A model ready to translate, its task, and the configuration that the checkpoint holds."""
+    """A model in evaluation mode, its task, and the configuration stored in the checkpoint."""
 
     model: Any
     task: Any
@@ -22,12 +20,11 @@ class Loaded(NamedTuple):
 
     @property
     def separator(self) -> str:
-        """Return the mark at the end of a piece that is not the last of its word."""
+        """Return the marker of subword units, such as @@."""
         own: str = self.task.separator() if hasattr(self.task, "separator") else SEPARATOR
         return own
 
     def to_device(self, sample: dict) -> dict:
-        """Return a batch on the device of the model."""
         from fairseq.utils import move_to_cuda
 
         device = next(self.model.parameters()).device
@@ -36,24 +33,23 @@ class Loaded(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OnData:
-    """This names a model and the sentences that it reads, as the options of commands do."""
+    """The options that select a model and the sentences that it reads."""
 
-    data: str = option("read the sentences of these binarised data", metavar="DATA")
-    path: Path = option("load the model of this checkpoint", required=True)
+    data: str = option("data folder with the sentences to read", metavar="DATA")
+    path: Path = option("checkpoint of the model", required=True)
     user_dir: str | None = option(
-        "import classes of your own that the model has", None, "", "FOLDER"
+        "import your own classes that the model uses from this folder", None, "", "FOLDER"
     )
-    cpu: bool = option("use the CPU even where there is a GPU", False)
-    task: str | None = option("take this task of fairseq (default: that of the training)", None)
-    gen_subset: str = option(
-        "choose the subset of the data (default: %(default)s)", "test", "", "NAME"
-    )
+    cpu: bool = option("use the CPU even if a GPU is available", False)
+    task: str | None = option("fairseq task (default: that of the training)", None)
+    gen_subset: str = option("subset of the data (default: %(default)s)", "test", "", "NAME")
     labels_of: Path | None = option(
-        "the model was trained with the labels of the data in this folder", None, "", "FOLDER"
+        "read the dictionaries of labels from this data folder, if the model was trained with "
+        "others than DATA contains",
+        *(None, "", "FOLDER"),
     )
 
     def load(self) -> Loaded:
-        """Return the model."""
         return load(self.path, self.data, self.user_dir, self.task, self.cpu, self.labels_of)
 
 
@@ -65,24 +61,28 @@ def load(
     cpu: bool = False,
     labels_of: Path | None = None,
 ) -> Loaded:
-    """Return the model of a checkpoint, on a GPU if there is one; the data must be its own.
+    """Load the model of a checkpoint, on a GPU if one is available.
 
-    Without `data` they are where the training had them. The others are options of fairseq and of
-    the task; without `task` it is that of the training.
+        load(Path("checkpoint_best.pt"), "data").model
+
+    data: folder with the data that the model was trained on; None for the path in the checkpoint.
+    task: name of a fairseq task; None for that of the training.
+    labels_of: data folder with the dictionaries of labels, if they are not those of `data`.
     """
+    import torch
     from fairseq import checkpoint_utils, utils
 
     from fairseq_posattn import plugin  # noqa: F401
     from fairseq_posattn.glue.user_dir import import_user_dir
 
     if data is not None:
-        refuse_lacking(data, "name that of the binarised data")
+        refuse_lacking(data, "name the data folder")
     if not checkpoint.is_file():
         raise InputError(f"{checkpoint}: there is no such checkpoint; name the file (.pt)")
     import_user_dir(user_dir)
     if data is None:
         data = utils.split_paths(options_of_task(checkpoint, {}).data)[0]
-        refuse_lacking(data, f"{checkpoint} was trained with it; name its new place with --data")
+        refuse_lacking(data, f"{checkpoint} was trained with it; give its new path with --data")
     overrides = {"data": str(Path(data).resolve())}
     try:
         other = None
@@ -95,7 +95,7 @@ def load(
         what = " ".join(str(error).split())
         raise InputError(
             f"{checkpoint}: the checkpoint cannot be loaded with {data} ({what[:200]}); "
-            "give the data that the model was trained with"
+            "name the data folder that the model was trained with"
         ) from error
     if torch.cuda.is_available() and not cpu:
         model = model.cuda()
@@ -110,13 +110,15 @@ def refuse_lacking(data: str, remedy: str) -> None:
 
 
 def other_task(name: str | None, labels_of: Path | None, options: Any) -> Any:
-    """Return the task of this name, or that of the training, with the training's options as far as
-    it has the same."""
+    """Set up a task with the options that it shares with the task of the training.
+
+    name: name of the task; None for the task of the training.
+    """
     from fairseq import tasks
 
     if name is not None and name not in tasks.TASK_REGISTRY:
         known = names_like(name, tasks.TASK_REGISTRY)
-        raise InputError(f"--task {name}: there is no such task; {known}")
+        raise InputError(f"--task {name} is unknown; {known}")
     options.task = name or options._name
     if labels_of is not None:
         options.labels_of = str(labels_of)

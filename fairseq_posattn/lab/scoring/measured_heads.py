@@ -1,10 +1,9 @@
-"""Describe the attention heads of a model over a whole test set: what they look at, and how far."""
+"""Compute statistics of a model's attention heads on a test set."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,12 +13,11 @@ from torch import nn
 from fairseq_posattn.core.attention import Mechanism
 from fairseq_posattn.core.attention.diagnostics import Diagnostic, diagnostics_of, watch
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.scoring.attention_export import Translator, read_trees
 from fairseq_posattn.lab.scoring.attention_maps import attention
 from fairseq_posattn.lab.scoring.head_record import Head, Heads, LearntNumber
-from fairseq_posattn.lab.scoring.loaded_model import OnData
+from fairseq_posattn.lab.scoring.requests import HeadRequest
 from fairseq_posattn.trees.sentence import Sentence
 
 Weights = NDArray[np.float64]  # layers x heads x queries x keys, and other shapes
@@ -27,7 +25,7 @@ Weights = NDArray[np.float64]  # layers x heads x queries x keys, and other shap
 
 @dataclass
 class Sums:
-    """Hold what is summed over the sentences, of each head of each layer."""
+    """Sums over sentences, for each head of each layer (arrays of layers x heads)."""
 
     sentences: int = 0
     queries: int = 0
@@ -39,16 +37,16 @@ class Sums:
     numbers: dict[tuple, tuple[Diagnostic, Weights]] = field(default_factory=dict)
 
     def add(self, weights: Weights) -> None:
-        """Add the weights of a sentence."""
         self.sentences += 1
         self.queries += weights.shape[2]
         self.entropy = plus(self.entropy, entropies(weights).sum(axis=-1))
         self.distance = plus(self.distance, distances(weights).sum(axis=-1))
 
     def add_tree(self, weights: Weights, counts: Sequence[int], parents: Sequence[int]) -> None:
-        """Add the agreement of a sentence with its tree.
+        """Add the agreement of a sentence's weights with its tree.
 
-        Words without pieces of their own, as in multiword tokens, cannot be looked at.
+        counts: number of pieces of each word; words without pieces (in multiword tokens) are
+            excluded.
         """
         kept = np.flatnonzero(counts)
         if len(kept) < 2:
@@ -60,7 +58,7 @@ class Sums:
         self.neighbours += int(np.diagonal(edges, offset=-1).sum())
 
     def add_numbers(self, found: Diagnostic) -> None:
-        """Add what a mechanism has learnt, or predicted for a sentence."""
+        """Add the numbers that a mechanism has learnt, or has predicted for a sentence."""
         key = found[:3]
         before = self.numbers[key][1] if key in self.numbers else None
         self.numbers[key] = found, plus(before, np.array(found.values))
@@ -68,7 +66,7 @@ class Sums:
     def record(self) -> Heads:
         """Return the means over all queries, words and sentences."""
         if self.entropy is None or self.distance is None:
-            raise InputError("there is no sentence in the test set; name another --gen-subset")
+            raise InputError("the subset is empty; choose another one with --gen-subset")
         edges = self.tree_edges
         return Heads(
             sentences=self.sentences,
@@ -98,27 +96,29 @@ class Sums:
 
 
 def plus(before: Weights | None, more: Weights) -> Weights:
-    """Return a sum, whose first term is there when it is needed."""
     return more if before is None else before + more
 
 
 def entropies(weights: Weights) -> Weights:
-    """Return the entropy of each row of weights, which are made to sum to 1."""
+    """Return the entropy of each row of weights in nats, after normalising the row."""
     shares = np.clip(weights, 0, None)
     shares = shares / np.maximum(shares.sum(axis=-1, keepdims=True), 1e-12)
     return -(shares * np.log(np.maximum(shares, 1e-12))).sum(axis=-1)
 
 
 def distances(weights: Weights) -> Weights:
-    """Return how far each query looks, as the mean distance of the keys by their weights."""
+    """Return the mean distance of the keys from each query, weighted by attention."""
     queries, keys = weights.shape[-2:]
     apart = np.abs(np.arange(queries)[:, None] - np.arange(keys))
     return (weights * apart).sum(axis=-1) / np.maximum(weights.sum(axis=-1), 1e-12)
 
 
 def of_words(weights: Weights, counts: Sequence[int] | NDArray[np.int_]) -> Weights:
-    """Return the attention between words: the sum over the pieces of the word that is attended to,
-    and the mean over those of the word that attends. What follows the words is left out."""
+    """Return the attention between words, from that between pieces.
+
+    Weights are summed over the pieces of the key word, and averaged over those of the query word.
+    Positions after the last word, such as the end of sentence, are dropped.
+    """
     ends = np.cumsum(counts, dtype=int).tolist()
     starts = [0, *ends[:-1]]
     inside = weights[..., : ends[-1], : ends[-1]]
@@ -127,7 +127,7 @@ def of_words(weights: Weights, counts: Sequence[int] | NDArray[np.int_]) -> Weig
 
 
 def edges_of(parents: Sequence[int]) -> NDArray[np.bool_]:
-    """Return which words are parent and child of each other; parents count from 1."""
+    """Return the symmetric adjacency matrix of a tree; parents are counted from 1."""
     edges = np.zeros((len(parents), len(parents)), dtype=bool)
     for child, parent in enumerate(parents):
         if parent:
@@ -136,35 +136,23 @@ def edges_of(parents: Sequence[int]) -> NDArray[np.bool_]:
 
 
 def looked_at(weights: Weights) -> NDArray[np.int64]:
-    """Return the other word that each word of each head attends to most."""
+    """Return, for each head and word, the other word that receives most attention."""
     others = np.where(np.eye(weights.shape[-1], dtype=bool), -np.inf, weights)
     found: NDArray[np.int64] = others.argmax(axis=-1)
     return found
 
 
 def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return of each word whether it attends most, among the other words, along an edge."""
+    """Return, for each head and word, whether that other word is its parent or child."""
     return np.take_along_axis(
         np.broadcast_to(edges, weights.shape), looked_at(weights)[..., None], axis=-1
     )[..., 0]
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadRequest(OnData):
-    """This asks for the heads of a model; each field is an option of posattn-heads."""
-
-    first: int | None = option("read only the first N sentences", None, type=positive)
-    trees: str | None = option(
-        "compare with these trees, one for each sentence (default: those beside the data)",
-        *(None, "", "CONLLU"),
-    )
-    out: Path = option("write the figures to this file (default: %(default)s)", Path("heads.json"))
-
-
 def heads(request: HeadRequest) -> Heads:
-    """Return what the heads of a model do over the sentences of a subset, or the first of them."""
+    """Compute the statistics of all heads on a subset, or on its first sentences."""
     loaded = request.load()
-    loaded.task.needs_trees = None  # the trees beside the data say which pieces a word has
+    loaded.task.needs_trees = None  # load trees if the data have any, for the pieces of each word
     translator = Translator(loaded, request.gen_subset, str, beam=1, lenpen=1.0)
     numbers = range(min(request.first or len(translator.dataset), len(translator.dataset)))
     given = read_trees(request.trees, numbers) if request.trees else {}
@@ -193,18 +181,18 @@ def has_mechanisms(decoder: nn.Module) -> bool:
 
 @torch.no_grad()
 def read_reference(model: nn.Module, sample: dict) -> None:
-    """Let the decoder read the reference, so that its mechanisms keep what they predict of it."""
-    if "prev_output_tokens" in sample["net_input"]:  # else the data have no references
+    """Run the decoder on the reference, so that its mechanisms record their predictions."""
+    if "prev_output_tokens" in sample["net_input"]:  # absent if the data contain no references
         model(**sample["net_input"])
 
 
 def parents_of(
     translator: Translator, sample: dict, pieces: list[str], given: Sentence | None, number: int
 ) -> Sequence[int] | None:
-    """Return the tree of a sentence: the given one, or that of the data.
+    """Return the tree of a sentence: the given one, or else that of the data.
 
-    A model that reads other trees than the given ones may be compared with them; the words must be
-    the same.
+    The given tree may differ from that of the data, but must have the same words; otherwise an
+    InputError is raised.
     """
     own = translator.words(sample, pieces)
     if given is None:
@@ -214,6 +202,6 @@ def parents_of(
     elif given.parents and len(given.words) != len(own.words):
         raise InputError(
             f"{given.where}: sentence {number} has {len(given.words)} words here, but "
-            f"{len(own.words)} in the data; give the CoNLL-U file that the data were made from"
+            f"{len(own.words)} in the data; name the CoNLL-U file that the data were made from"
         )
     return given.parents

@@ -1,4 +1,4 @@
-"""Show a scored system on the screen as a table."""
+"""Format a scored system as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from fairseq_posattn.lab.scoring.score_record import (
 )
 from fairseq_posattn.lab.scoring.statistics import smallest_exact
 
-SMALL = 1.5  # such scores below it are shown with four digits
+SMALL = 1.5  # segment scores below it are shown with four digits
 
 
 def lines(result: ScoredSystem) -> Iterator[str]:
-    """Yield lines with scores, n-grams and buckets, and with the differences to a baseline if there
-    is one; nothing in them hides."""
+    """Yield the lines of the table, with invisible characters escaped.
+
+    They contain scores, n-grams and buckets and, if there is a baseline, the differences to it.
+    """
     yield from map(visible, raw_lines(result))
 
 
 def raw_lines(result: ScoredSystem) -> Iterator[str]:
-    """Yield the same lines, with names as they are."""
+    """Yield the same lines without escaping names."""
     test = f" on {result.test}" if result.test else ""
     runs = f", runs: {result.runs}" if result.runs else ""
     counts = f"{result.sentences:,} sentences, references: {result.references}{runs}"
@@ -39,7 +41,6 @@ def raw_lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def score_lines(result: ScoredSystem) -> Iterator[str]:
-    """Yield a line for each score, and its difference to the baseline's."""
     baseline = result.baseline
     for name, score in result.scores.items():
         compared = baseline.scores.get(name) if baseline else None
@@ -57,27 +58,27 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def what_they_say(runs: int, others: int) -> Iterator[str]:
-    """Yield lines that tell what the tests of so many runs can show."""
+    """Yield the lines that explain the tests for these numbers of runs."""
     if min(runs, others) < 2:
-        yield "p: for these outputs; nothing is known of new trainings without several runs of both"
+        yield "p: for these outputs only; testing new trainings requires several runs of both"
         return
     yield "p for new trainings: Welch; on new sentences: bootstrap; for these runs: randomisation"
     yield "⇑ ⇓ p < 0.01 in both Welch and bootstrap, ↑ ↓ p < 0.05, after Holm over all scores"
     smallest = smallest_exact(others, runs)
     if smallest > 0.01:
         yield (
-            f"with {others} + {runs} runs no exact permutation of the runs can go below "
-            f"p = {smallest:.2g}"
+            f"with {others} + {runs} runs, no exact permutation test can reach a p-value below "
+            f"{smallest:.2g}"
         )
 
 
 def digits_of(score: float, signature: str) -> int:
-    """Return how many digits a score needs: those of COMET lie between 0 and 1."""
+    """Return the number of decimal places of a score: 4 for those of COMET, from 0 to 1."""
     return 4 if signature == SEGMENTS and abs(score) < SMALL else 2
 
 
 def difference(compared: Difference | None, digits: int = 2) -> str:
-    """Return the difference, its mark and its p values as text."""
+    """Format a difference with its mark and p-values."""
     if compared is None:
         return ""
     named = {"Welch": compared.welch_p, "bootstrap": compared.bootstrap_p}
@@ -99,7 +100,6 @@ def ngram_lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def part_lines(result: ScoredSystem, name: str) -> Iterator[str]:
-    """Yield a line for each part of the test set, and for the mean over labels."""
     parts: list[tuple[str, Part]] = [(part.name, part) for part in result.parts[name]]
     if name in (result.subsets or {}):
         parts.append((MEAN, result.subsets[name].mean))

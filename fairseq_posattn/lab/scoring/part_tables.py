@@ -1,4 +1,4 @@
-"""Make tables of the main score by parts of the test sets: a row for each, a column per system."""
+"""Tables of the main score on parts of the test sets, with a column per system."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from fairseq_posattn.lab.scoring.score_record import MEAN, Bucket, Part, ScoredS
 
 COLUMNS = ("", " deviation", " from", " to", " gain", " Welch p", " bootstrap p", " mark")
 Column = dict[str, Part]  # by the name of the row
-Published = Mapping[str, Mapping[str, float]]  # what it is called -> label or mean -> figure
+Published = Mapping[str, Mapping[str, float]]  # title of the column -> label or `mean` -> score
 
 
 def part_tables(systems: Sequence[ScoredSystem], published: Published | None = None) -> list[Table]:
-    """Return a table for each test set and each way in which it was split, labels before ranges."""
+    """Return a table for each test set and each way to split it, labels before ranges.
+
+    published: published scores for further columns.
+    """
     groups: dict[tuple[str, str], list[ScoredSystem]] = {}
     for system in systems:
         groups.setdefault((system.test, system.main or "BLEU"), []).append(system)
@@ -33,7 +36,7 @@ def part_tables(systems: Sequence[ScoredSystem], published: Published | None = N
 
 
 def table_of(title: str, name: str, systems: Sequence[ScoredSystem], published: Published) -> Table:
-    """Return the table of one name; columns of published figures are there if a row has one."""
+    """Return the table for one way to split a test set, with columns of published scores if any."""
     parts = [part for system in systems for part in system.parts[name]]
     parts.sort(key=lambda part: part.first if isinstance(part, Bucket) else 0)
     sizes = {part.name: part.sentences for part in parts}
@@ -64,13 +67,13 @@ def table_of(title: str, name: str, systems: Sequence[ScoredSystem], published: 
 
 
 def marked(columns: Sequence[Column]) -> list[Column]:
-    """Return columns whose parts have the marks of their differences after Holm over all."""
+    """Mark significant differences in columns, after Holm's correction over all of them."""
     parts = iter(with_marks([part for column in columns for part in column.values()]))
     return [dict(zip(column, islice(parts, len(column)), strict=True)) for column in columns]
 
 
 def cell(part: Part | None) -> Marked:
-    """Return the cell of a part: its score and interval, and for programs its other figures."""
+    """Return the cell of a part: its score and interval, and further numbers for CSV."""
     if part is None:
         return Marked(NONE, [""] * len(COLUMNS))
     ends = part.interval or ()
@@ -86,13 +89,12 @@ def cell(part: Part | None) -> Marked:
 
 
 def notes(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> Iterator[str]:
-    """Yield what must be known to read the table."""
     parts = [part for column in columns for part in column.values()]
     if any(part.interval for part in parts):
-        yield "In brackets: 95 %, for other sentences and, with several runs, other trainings."
+        yield "In brackets: 95 % interval for new sentences and, with several runs, new trainings."
     if any(part.difference and known(part.difference.welch_p) is not None for part in parts):
         names = dict.fromkeys(system.baseline.system for system in systems if system.baseline)
         yield (
-            f"Bold: different from {', '.join(names)} with p < 0.05 by both Welch's test and the "
-            "bootstrap, after Holm over all tests of this table (those of means by themselves)."
+            f"Bold: differs from {', '.join(names)} with p < 0.05 in both Welch's t-test and the "
+            "bootstrap, with Holm's correction for all tests in this table (separately for means)."
         )

@@ -1,4 +1,10 @@
-"""Write tables as Markdown, CSV and LaTeX."""
+"""Write tables as Markdown, CSV and LaTeX.
+
+Example:
+
+    table = Table("BLEU", ["model", "dev"], [["baseline", Figures([20.1, 20.5])]])
+    write([table], Path("table"))  # table.md, table.csv and table.tex
+"""
 
 from __future__ import annotations
 
@@ -22,9 +28,9 @@ from fairseq_posattn.lab.scoring.cells import (
 
 @dataclass(frozen=True)
 class Figures:
-    """A cell has the figures of several runs, of which there may be none.
+    """A cell with the numbers of several runs, shown as mean ± standard deviation.
 
-    as_range: shows the lowest and the highest figure beside the mean, not the standard deviation.
+    as_range: show the minimum and maximum instead of the standard deviation.
     """
 
     values: Sequence[float]
@@ -40,7 +46,7 @@ class Figures:
         return f"{shown[0]} ± {shown[1]}"
 
     def numbers(self) -> list[float | None]:
-        """Return the mean and the spread."""
+        """Return the mean with the standard deviation, or with minimum and maximum."""
         values = self.values
         if not values:
             return [None] * (3 if self.as_range else 2)
@@ -49,21 +55,20 @@ class Figures:
         return [mean(values), stdev(values) if len(values) > 1 else None]
 
     def plain(self, with_spread: bool) -> list[str]:
-        """Return the mean, and the spread if it is wanted, as programs read them."""
+        """Return the cells in CSV: the mean and, if `with_spread`, the other numbers."""
         numbers = self.numbers()[: None if with_spread else 1]
         return ["" if n is None else f"{n:.{self.digits}f}" for n in numbers]
 
     def heads(self, head: str, with_spread: bool) -> list[str]:
-        """Return the heads of the columns that these figures have in CSV."""
         more = ("lowest", "highest") if self.as_range else ("deviation",)
         return [head, *(f"{head} {name}" for name in more if with_spread)]
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A cell whose text is bold or code, or another one for programs.
+    """A cell whose text is bold or code, or differs in CSV.
 
-    values: what programs read in the columns that the head has for them.
+    values: the cells in CSV, one per column that Table.columns lists.
     """
 
     text: str
@@ -77,11 +82,11 @@ class Marked:
 
 @dataclass(frozen=True)
 class Table:
-    """A table has a title or none, and rows whose cells are text or figures; nothing in it hides.
+    """A table, whose title may be empty. Invisible characters in it are escaped.
 
-    columns: what a CSV file has in place of a column of this name, for the values of its cells.
-    alignment: that of the columns in LaTeX, if it is not left for the first one and right for all.
-    parts: the rows before which LaTeX has a line.
+    columns: titles of the CSV columns that replace a column, for the values of its cells.
+    alignment: alignment of the columns in LaTeX (default: left for the first, right for others).
+    parts: numbers of the rows that follow a horizontal line in LaTeX.
     """
 
     title: str
@@ -100,7 +105,6 @@ class Table:
 
 
 def markdown(tables: Sequence[Table]) -> Iterator[str]:
-    """Yield the lines of the tables in Markdown."""
     for number, table in enumerate(tables):
         yield from [""] if number else []
         yield from (f"{table.title}:", "") if table.title else ()
@@ -144,7 +148,7 @@ def latex(tables: Sequence[Table]) -> Iterator[str]:
 
 
 def rows_for_programs(tables: Sequence[Table]) -> Iterator[list[str]]:
-    """Yield the rows of a CSV file, with the title of its table in front of each."""
+    """Yield the rows of a CSV file; each row starts with the title of its table, if any."""
     for table in tables:
         columns = list(zip(*table.rows, strict=True))
         spread = [any(isinstance(c, Figures) and len(c.values) > 1 for c in col) for col in columns]
@@ -162,13 +166,13 @@ def rows_for_programs(tables: Sequence[Table]) -> Iterator[list[str]]:
                     continue
                 values = cell.values if isinstance(cell, Marked) else ()
                 cells += map(in_csv, values or [str(cell)])
-                if kind:  # text among figures has no spread
+                if kind:  # text in a column of numbers has no standard deviation
                     cells += [""] * (len(kind.heads("", with_spread)) - 1)
             yield ["" if cell == NONE else cell for cell in cells]
 
 
 def write(tables: Sequence[Table], start: Path) -> list[str]:
-    """Write START.md, START.csv and START.tex, and return the lines of the first."""
+    """Write START.md, START.csv and START.tex, and return the lines of START.md."""
     text = list(markdown(tables))
     for end, lines in (("md", text), ("tex", list(latex(tables)))):
         with written_whole(f"{start}.{end}") as file:
@@ -181,11 +185,11 @@ def write(tables: Sequence[Table], start: Path) -> list[str]:
 def p_values(
     figures: Mapping[str, Mapping[str, Sequence[float]]], baseline: str
 ) -> dict[tuple[str, str], str]:
-    """Return p of each model on each corpus, by Welch's test after Holm, as a table shows it.
+    """Return the p-value of each model on each corpus, from Welch's t-test after Holm's correction.
 
-    figures: those of all runs, by corpus and by model.
+    figures: the scores of all runs, by corpus and by model.
     """
-    # a dry run goes without numpy
+    # imported here, because a dry run does not require numpy
     from fairseq_posattn.lab.scoring.statistics import holm, welch
 
     raw = {}

@@ -1,4 +1,4 @@
-"""Say what is to be scored, from Python or on the command line of posattn-score."""
+"""The request to score translations, given in Python or as options of posattn score."""
 
 from __future__ import annotations
 
@@ -12,131 +12,135 @@ from fairseq_posattn.lab.scoring.score_record import MAIN_SCORES
 from fairseq_posattn.trees.projection import SEPARATOR
 
 NAMES, SCORING, WORDS = "names", "scoring", "F1 of words"
-PARTS = "the main score by kinds of sentences"
-FILES = "what the JSON takes over from other files"
+PARTS = "main score on parts of the test set"
+FILES = "results to copy into the JSON"
 TREES = "FILE.conllu"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRequest:
-    """This is a request to score the translations of a test set; each field is an option of
-    posattn-score."""
+    """A request to score the translations of a test set; each field is an option of posattn score.
+
+    Example:
+
+        ScoreRequest(hypotheses=["test.hyp"], references=["test.de"], target_lang="de")
+    """
 
     hypotheses: list[str] = option(
-        "score this translation, which is detokenised and has one sentence a line; several files "
-        "are the translations by the runs of one system, trained with several seeds",
+        "detokenised translation to score, one sentence per line; several files are the "
+        "translations by runs of one system with different random seeds",
         metavar="HYPOTHESES",
     )
-    references: list[str] | None = option("compare with one or several texts", None, "", "FILE")
-    sgm: list[str] | None = option("compare with references in NIST's format", None, "", "FILE")
+    references: list[str] | None = option("one or several reference texts", None, "", "FILE")
+    sgm: list[str] | None = option("references in NIST's format", None, "", "FILE")
     sgm_source: str | None = option(
-        "take the order of the segments from this file", None, "", "FILE"
+        "with --sgm: file that defines the order of the segments", None, "", "FILE"
     )
-    name: str = option("name the system in the report (default: the name of the file)", "", NAMES)
-    test: str = option("name the test set in the report", "", NAMES)
-    source_lang: str = option("name the source language in the report", "", NAMES, "LANG")
+    name: str = option("name of the system in the report (default: the file name)", "", NAMES)
+    test: str = option("name of the test set in the report", "", NAMES)
+    source_lang: str = option("source language in the report", "", NAMES, "LANG")
     target_lang: str = option(
-        "the translation is in this language, such as de, zh_CN or chinese: it decides how "
-        "sacrebleu tokenises, and adds tokenised BLEU where there are spaces between words",
+        "target language, such as de, zh_CN or chinese; selects sacrebleu's tokeniser, and adds "
+        "tokenised BLEU if the language separates words by spaces",
         *("", NAMES, "LANG"),
     )
     tokenize: str | None = option(
-        "choose a tokeniser of sacrebleu (default: that of the target language, or 13a)",
+        "sacrebleu's tokeniser (default: that of the target language, or 13a)",
         *(None, SCORING),
         choices=sorted(BLEU.TOKENIZERS),
     )
-    lowercase: bool = option("ignore the case of letters", False, SCORING)
-    nist: bool = option("compute NIST BLEU, which several references always have", False, SCORING)
+    lowercase: bool = option("ignore case", False, SCORING)
+    nist: bool = option("compute NIST BLEU (always with several references)", False, SCORING)
     exact: bool = option(
-        "compute exact match, the share of sentences that equal a reference, in percent",
+        "compute exact match: the percentage of sentences that equal a reference",
         *(False, SCORING),
     )
     main: str | None = option(
-        "choose the score of kinds of sentences and of tables (default: BLEU)",
+        "main score, for parts of the test set and for tables (default: BLEU)",
         *(None, SCORING),
         choices=MAIN_SCORES,
     )
     only_main: bool = option(
-        "compute this score alone, which takes seconds where all take minutes",
+        "compute only the main score, which takes seconds instead of minutes",
         *(False, SCORING),
     )
     baseline: list[str] = option(
-        "compare with this translation by another system, or with those by its runs",
+        "translation by the baseline to compare with; several files are its runs",
         *([], SCORING, "FILE"),
     )
     baseline_name: str = option(
-        "name the other system in the report (default: the name of the file)", "", SCORING, "NAME"
+        "name of the baseline in the report (default: the file name)", "", SCORING, "NAME"
     )
     segment_scores: list[str] = option(
-        "take over numbers that another program gave the sentences, one a line, such as "
-        "COMET=comet.txt; with several runs a file for each, in their order",
+        "scores of sentences by another metric, one number per line, such as COMET=comet.txt; "
+        "with several runs one file for each, in the same order",
         *([], SCORING, "NAME=FILE"),
     )
     baseline_segment_scores: list[str] = option(
-        "take over such numbers of the baseline, too", [], SCORING, "NAME=FILE"
+        "the same for the baseline", [], SCORING, "NAME=FILE"
     )
     lower_is_better: list[str] = option(
-        "say of which segment scores the smaller ones are better, such as those of MetricX",
+        "names of segment scores of which lower ones are better, such as MetricX",
         *([], SCORING, "NAME"),
     )
     samples: int | None = option(
-        "draw N samples in the bootstrap and in randomisation "
-        "(default: 1000 in the bootstrap, 10000 in randomisation)",
+        "number of samples for the bootstrap and for approximate randomisation "
+        "(default: 1000 and 10000)",
         None,
         SCORING,
         type=samples_type,
     )
     sentences: int = option(
-        "with --baseline: keep the N sentences that are translated better by most, and the N that "
-        "are translated worse, by chrF2 (default: %(default)s)",
+        "with --baseline: store the N sentences with the largest gain and the N with the largest "
+        "loss in chrF2 (default: %(default)s)",
         5,
         SCORING,
         type=not_negative,
     )
-    source: str | None = option("split by length, from these words", None, PARTS, "FILE")
+    source: str | None = option(
+        "split by length of the source, tokenised in this file", None, PARTS, "FILE"
+    )
     trees: str | None = option(
-        "split by depth and by longest dependency, from these trees (.conllu, .gz, .xz or .zst)",
+        "split by depth and by longest dependency of the source trees in this file (.conllu, .gz, "
+        ".xz or .zst)",
         *(None, PARTS, TREES),
     )
     pieces: str | None = option(
-        "split by number of split words, from these pieces", None, PARTS, "FILE"
+        "split by number of split words in the segmented source in this file", None, PARTS, "FILE"
     )
     separator: str = option(
-        "name the mark in the pieces, @@ or ▁ (default: %(default)s)", SEPARATOR, PARTS
+        "with --pieces: marker of subword units, @@ or ▁ (default: %(default)s)", SEPARATOR, PARTS
     )
     subsets: list[str] = option(
-        "split by the labels in a file, one a line, such as category=FILE; the mean over the "
-        "labels is computed, too",
+        "split by the labels in a file, one per line, such as category=FILE; also computes the "
+        "mean over the labels",
         *([], PARTS, "NAME=FILE"),
     )
     train_target: str | None = option(
-        "compute F1 of words by how often this text of the training has them", None, WORDS, "FILE"
+        "split words by their frequency in this target side of the training data",
+        *(None, WORDS, "FILE"),
     )
     train_counts: str | None = option(
-        "with --train-target: keep its counts here, so that they are made once only",
+        "with --train-target: cache its word counts in this file",
         *(None, WORDS, "FILE.json"),
     )
     reference_trees: str | None = option(
-        "compute F1 of words by their part of speech and relation in these trees of the (first) "
-        "reference; posattn-parse makes them",
+        "split words by part of speech and relation in these trees of the (first) reference, "
+        "written by posattn parse",
         *(None, WORDS, TREES),
     )
     hypothesis_trees: list[str] = option(
-        "read the same of the translation from these trees, a file for each run", [], WORDS, TREES
+        "with --reference-trees: trees of the translation, one file per run", [], WORDS, TREES
     )
     generate_log: list[str] | None = option(
-        "read the speed from logs of fairseq-generate, the shards of one run", None, FILES, "FILE"
+        "logs of fairseq-generate, all shards of one run, for the speed", None, FILES, "FILE"
     )
     parsing_log: list[str] | None = option(
-        "read the same from a run that parsed while it translated", None, FILES, "FILE"
+        "the same for a run with live parsing", None, FILES, "FILE"
     )
     train_log: list[str] | None = option(
-        "read the course of the training from logs of fairseq-train, of all its machines",
+        "logs of fairseq-train, of all machines of a run, for losses and speed",
         *(None, FILES, "FILE"),
     )
-    examples: str | None = option(
-        "take over the examples that posattn-examples wrote", None, FILES, "FILE"
-    )
-    heads: str | None = option(
-        "take over what posattn-heads wrote about attention heads", None, FILES, "FILE"
-    )
+    examples: str | None = option("file written by posattn examples", None, FILES, "FILE")
+    heads: str | None = option("file written by posattn heads", None, FILES, "FILE")

@@ -1,10 +1,10 @@
-"""Score the translations of a test set, by one run of a system or by several, as one record.
+"""Score the translations of a test set by one or several runs of a system.
 
     from fairseq_posattn.lab.scoring.score import ScoreRequest, score
 
     score(ScoreRequest(hypotheses=["test.hyp"], references=["test.de"])).scores["BLEU"].score
 
-The record is the JSON of posattn-score (`io.records.as_document`), which posattn-report reads.
+The result is the JSON of posattn score (see `io.records.as_document`), which posattn report reads.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ __all__ = ["ScoreRequest", "ScoredSystem", "score"]
 
 
 def score(request: ScoreRequest) -> ScoredSystem:
-    """Return everything that a request asks for."""
+    """Compute all scores, comparisons and other results that a request asks for.
+
+    Raises InputError if options contradict each other or files do not fit together.
+    """
     check(request)
     extras = read_extras(request)
     texts = read_texts(request)
@@ -105,27 +108,25 @@ def score(request: ScoreRequest) -> ScoredSystem:
 
 
 def check(request: ScoreRequest) -> None:
-    """Refuse references that are missing or given twice, and scores of no baseline."""
     if bool(request.references) == bool(request.sgm):
-        raise InputError("name the references, either with --references or with --sgm")
+        raise InputError("expected one kind of references; give either --references or --sgm")
     if request.baseline_segment_scores and not request.baseline:
-        raise InputError("--baseline-segment-scores belongs to --baseline; name its translations")
+        raise InputError("--baseline-segment-scores requires --baseline; name its translations")
     if request.only_main and (request.nist or (request.exact and request.main != EXACT)):
-        raise InputError("--only-main leaves out what --exact and --nist ask for; drop one of them")
+        raise InputError("--only-main contradicts --exact and --nist; leave one of them out")
 
 
 def several(system: Translations) -> int:
-    """Return how many runs there are, or ABSENT for one."""
     return len(system.runs) if len(system.runs) > 1 else ABSENT
 
 
 def writable(name: str) -> str:
-    """Return a name from the command line, whose bytes need not be UTF-8, as a file can hold it."""
+    """Escape bytes of a command-line argument that are not valid UTF-8."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_measures(request: ScoreRequest, texts: Texts) -> dict[str, buckets.Measure]:
-    """Return for each name of buckets the measure of each source sentence and the ranges."""
+    """Return, by name of the buckets, the measure of each source sentence and the ranges."""
     found: dict[str, buckets.Measure] = {}
     if texts.source:
         found["length"] = [len(line.split()) for line in texts.source.lines], buckets.LENGTHS
@@ -144,13 +145,13 @@ def read_measures(request: ScoreRequest, texts: Texts) -> dict[str, buckets.Meas
 def splitting_of(
     name: str, system: Translations, baseline: Translations, samples: Samples
 ) -> buckets.Splitting:
-    """Return what scores parts of the test set by the score of a name."""
+    """Return the object that scores parts of the test set by this score."""
     tables = [one.tables[name] for one in (system, baseline) if one.runs]
     return buckets.Splitting(system.scoring.metrics[name], tables, samples)
 
 
 def by_label(splitting: buckets.Splitting, labels: dict[str, list[str]]) -> dict[str, Subsets]:
-    """Return the main score by labels; the means get their marks after Holm over all means."""
+    """Return the main score by labels; Holm's correction of the means covers all means."""
     found = {name: splitting.by_label(of_sentences) for name, of_sentences in labels.items()}
     means = with_marks([one.mean for one in found.values()])
     return {
@@ -168,7 +169,6 @@ def against_baseline(
     segments: SegmentScores,
     samples: Samples,
 ) -> Baseline:
-    """Return how the system differs from the baseline."""
     found = {**compared(baseline, system, samples), **segments.compared(samples)}
     lower = {*LOWER_IS_BETTER, *segments.lower_is_better}
     marks = marked((one, name in lower) for name, one in found.items())
@@ -187,13 +187,13 @@ def against_baseline(
 
 
 def with_text(example: Example, written: Sequence[str | None]) -> Example:
-    """Return an example with the source as it was written, if that is known."""
+    """Add the untokenised source to an example, if it is known."""
     own = example.number < len(written) and written[example.number]
     return replace(example, text=own) if own and example.text is ABSENT else example
 
 
 def read_extras(request: ScoreRequest) -> dict[str, Any]:
-    """Return what other files, if they are named, add to the record."""
+    """Read the logs, examples and statistics of heads that the request names."""
     found: dict[str, Any] = {}
     logs = {"translation": request.generate_log, "with_parsing": request.parsing_log}
     if any(logs.values()):

@@ -1,4 +1,4 @@
-"""Generate docs/score_json.md, which describes the JSON of posattn-score, from its dataclasses.
+"""Generate docs/score_json.md, which describes the JSON of posattn score, from its dataclasses.
 
 python -m fairseq_posattn.lab.scoring.score_document > docs/score_json.md
 """
@@ -11,16 +11,16 @@ from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 INTRODUCTION = """\
 # The JSON of a scored system
 
-`posattn-score ... --json FILE` writes it, and `posattn-report` and the tables of the recipes read \
-it. `posattn-examples` writes a list of \
-[Example](#example), and `posattn-heads` writes [Heads](#heads). \
-A key with a question mark may be missing; unknown keys are ignored. The dataclasses that check \
-the files generate this page: \
+`posattn score ... --json FILE` writes this file; `posattn report` and the tables of the recipes \
+read it. `posattn examples` writes a list of [Example](#example), and `posattn heads` writes \
+[Heads](#heads). A key with a question mark may be missing; unknown keys are ignored. "Pieces" are \
+subword units. With several runs, translations are those of the first run.
+
+This page is generated from the dataclasses that check the files: \
 `python -m fairseq_posattn.lab.scoring.score_document > docs/score_json.md`."""
 
 
 def document() -> str:
-    """Return the text of the page docs/score_json.md."""
     return "\n".join([INTRODUCTION, *tables(ScoredSystem)]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Describe the JSON of a scored system, which posattn-score writes and posattn-report reads.
+"""Describe the JSON of a scored system, which posattn score writes and posattn report reads.
 
 These classes check the files, and generate docs/score_json.md: see score_document.py.
 """
@@ -34,13 +34,13 @@ def range_name(first: int, last: int | None) -> str:
 class Score(Open):
     """A score of the whole test set."""
 
-    score: Number = has("the score of the whole test set; of several runs the mean")
+    score: Number = has("the score of the whole test set; the mean, if there are several runs")
     deviation: Number = may_have("the standard deviation of several runs")
     runs: list[Number] = may_have("the score of each of several runs")
     signature: Text = has("sacrebleu's signature")
     lower_is_better: bool = may_have("whether a smaller score is better")
     interval: list[Number] = may_have(
-        "95 % for other sentences and, with several runs, other trainings"
+        "the confidence interval of 95 %, for other sentences and, with several runs, trainings"
     )
     brevity_penalty: Number = may_have("the brevity penalty in BLEU")
     precisions: list[Number] = may_have("the precisions in BLEU for n = 1 … 4")
@@ -53,52 +53,52 @@ def is_lower_better(name: str, score: Score) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Ngrams(Open):
-    """The figures for one order of n-grams, or the gaps between those of two systems."""
+    """Scores by n-grams of one order, or the differences between two systems."""
 
     n: Whole = has("the order n, from 1 to 8")
     bleu: Number = has("BLEU with n-grams up to this order")
-    precision: Number = has("the precision of this order alone")
+    precision: Number = has("the precision of n-grams of this order")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordGroup(Open):
-    """How well the words of one group are translated, the mean over the runs."""
+    """How well the words of one group are translated, as a mean over the runs."""
 
-    name: Text = has("such as 2–4 or NOUN")
-    words: Whole = has("how many words of the reference")
-    precision: Number = has("the share of translated words that are right, in %")
-    recall: Number = has("the share of reference words that were written, in %")
-    f1: Number = has("the harmonic mean of both")
-    interval: list[Number] = may_have("that of F1")
+    name: Text = has("the group, such as 2–4 or NOUN")
+    words: Whole = has("the number of words in the reference")
+    precision: Number = has("the share of words in the translation that are correct, in %")
+    recall: Number = has("the share of words in the reference that were translated, in %")
+    f1: Number = has("the harmonic mean of precision and recall")
+    interval: list[Number] = may_have("the confidence interval of F1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(Open):
-    """What a score gains over that of the baseline, and whether that could be chance."""
+    """The difference of a score from that of the baseline, and its significance."""
 
     difference: Number = has("the score minus that of the baseline")
-    bootstrap_p: Number | None = may_have("for other sentences and trainings")
-    randomisation_p: Number | None = may_have("for the outputs of these runs")
-    welch_p: Number | None = may_have("over the runs, if both have several")
-    interval: list[Number] = may_have("that of the difference")
+    bootstrap_p: Number | None = may_have("the p-value for other sentences and trainings")
+    randomisation_p: Number | None = may_have("the p-value for the outputs of these runs")
+    welch_p: Number | None = may_have("the p-value over the runs, if both have several")
+    interval: list[Number] = may_have("the confidence interval of the difference")
     mark: Text = has(
-        "⇑ means better and ⇓ worse with p < 0.01 by Welch's test and the bootstrap over several "
-        "runs, ↑ ↓ p < 0.05, after Holm over the scores of the system"
+        "⇑ is better and ⇓ worse with p < 0.01, ↑ and ↓ with p < 0.05, by both Welch's test and "
+        "the bootstrap over several runs, corrected by Holm's method over the system's scores"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part(Open):
-    """The main score of some sentences, or its mean over the labels of subsets."""
+    """The main score of a group of sentences, or the mean over the labels of subsets."""
 
-    sentences: Whole = has("how many there are")
-    score: Number = may_have("the main score of these sentences; of several runs the mean")
+    sentences: Whole = has("the number of sentences")
+    score: Number = may_have("the main score of these sentences; the mean over the runs")
     deviation: Number = may_have("the standard deviation of several runs")
     runs: list[Number] = may_have("the score of each of several runs")
-    interval: list[Number] = may_have("as that of a score")
+    interval: list[Number] = may_have("the confidence interval, as in Score")
     difference: Difference = may_have(
-        "to that of the baseline; its mark is given after Holm over the buckets or labels of one "
-        "name, and that of a mean over the means"
+        "the difference from the baseline; marks are corrected by Holm's method over the buckets "
+        "or labels of one name, and marks of means over all means"
     )
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Part(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Bucket(Part):
-    """The main score of sentences that are alike in their length, their tree or split words."""
+    """The main score of sentences with similar length, tree, or number of split words."""
 
     first: Whole = has("the smallest value", key="from")
     last: Whole | None = has("the largest value; null means no end", key="to")
@@ -139,36 +139,36 @@ class Subset(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Subsets(Open):
-    """The main score by the labels that a file gives the sentences."""
+    """The main score for each label in a file of sentence labels."""
 
     labels: list[Subset] = has("a part for each label, in the order of the file")
-    mean: Part = has("the mean over the labels, of which each counts the same")
+    mean: Part = has("the mean over the labels, with equal weights")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedSentence(Open):
-    """A sentence on which the system differs much from the baseline."""
+    """A sentence whose score differs much between the system and the baseline."""
 
-    number: Whole = has("counted from 0")
+    number: Whole = has("the number of the sentence, counted from 0")
     source: Text = may_have("the sentence in the source language")
-    reference: Text = has("its first reference")
-    translation: Text = has("by the system, of several runs by the first")
-    baseline: Text = has("by the baseline, of several runs by the first")
-    score: Number = has("chrF2 of the sentence, of several runs the mean")
-    baseline_score: Number = has("the same of the baseline")
+    reference: Text = has("the first reference")
+    translation: Text = has("the translation by the system")
+    baseline: Text = has("the translation by the baseline")
+    score: Number = has("chrF2 of the sentence; the mean, if there are several runs")
+    baseline_score: Number = has("the same for the baseline")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline(Open):
-    """How the system compares with another one."""
+    """The comparison with another system."""
 
     system: Text = has("the name of the baseline")
-    runs: Whole = may_have("how many runs, if several")
-    significance: Text = may_have("how many samples were drawn, and the seed")
-    scores: dict[str, Difference] = may_have("the differences by the names of the scores")
-    ngrams: list[Ngrams] = may_have("the gaps to the baseline")
+    runs: Whole = may_have("the number of runs, if there are several")
+    significance: Text = may_have("the number of samples drawn, and the random seed")
+    scores: dict[str, Difference] = may_have("the differences, by the name of the score")
+    ngrams: list[Ngrams] = may_have("the differences from the baseline")
     sentences: list[ComparedSentence] = may_have(
-        "those with the largest differences, the gains first"
+        "the sentences with the largest differences, gains first"
     )
 
 
@@ -176,8 +176,8 @@ class Baseline(Open):
 class Decoding(Open):
     """The speed of one run of fairseq-generate."""
 
-    sentences: Whole = may_have("how many sentences were translated")
-    seconds: Number = may_have("how long that took; of several shards the slowest")
+    sentences: Whole = may_have("the number of translated sentences")
+    seconds: Number = may_have("the time in seconds; with several shards, that of the slowest")
     sentences_per_second: Number = has("sentences translated each second")
     pieces_per_second: Number = may_have("pieces generated each second")
 
@@ -186,15 +186,15 @@ class Decoding(Open):
 class Speed(Open):
     """How fast the system translates."""
 
-    translation: Decoding = may_have("without parsing")
-    with_parsing: Decoding = may_have("with parsing of the sources")
+    translation: Decoding = may_have("the speed without parsing")
+    with_parsing: Decoding = may_have("the speed including parsing of the source")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Losses(Open):
     """A point of the learning curve."""
 
-    update: Whole = has("after how many updates")
+    update: Whole = has("the number of updates")
     train_loss: Number | None = has("the loss on the training data")
     valid_loss: Number | None = has("the loss on the validation data")
 
@@ -203,9 +203,9 @@ class Losses(Open):
 class Training(Open):
     """How the system was trained."""
 
-    parameters: Whole | None = may_have("how many parameters the model has")
+    parameters: Whole | None = may_have("the number of parameters of the model")
     architecture: Text = may_have("the name of the model in fairseq")
-    words_per_second: Number | None = may_have("the median of the speeds in the log")
+    words_per_second: Number | None = may_have("the median training speed in the log")
     curve: list[Losses] = may_have("a point for each validation")
 
 
@@ -219,25 +219,25 @@ class ScoredSystem(Open):
     test: Text = has("the name of the test set")
     source: Text = may_have("the language of the source")
     target: Text = may_have("the language of the target")
-    sentences: Whole | None = may_have("how many sentences were scored")
-    references: Whole | None = may_have("references of each of them")
-    runs: Whole = may_have("how many runs, if several")
-    scores: dict[str, Score] = has("by name, such as BLEU, chrF2, TER")
-    ngrams: list[Ngrams] = may_have("one for each order of n-grams")
+    sentences: Whole | None = may_have("the number of scored sentences")
+    references: Whole | None = may_have("the number of references per sentence")
+    runs: Whole = may_have("the number of runs, if there are several")
+    scores: dict[str, Score] = has("the scores by name, such as BLEU, chrF2, TER")
+    ngrams: list[Ngrams] = may_have("an entry for each order of n-grams")
     main: Text = may_have(
-        "the score of buckets, subsets and tables, if it was chosen; else BLEU, and NIST BLEU in "
-        "tables where it is there"
+        "the score shown for buckets, subsets and tables, if chosen by --main; otherwise BLEU (in "
+        "tables NIST BLEU, if it was computed)"
     )
     buckets: dict[str, list[Bucket]] = may_have(
         "the main score by `length`, `depth`, `longest_dependency` and `split_words`"
     )
-    subsets: dict[str, Subsets] = may_have("the main score by labels, by the names of their files")
+    subsets: dict[str, Subsets] = may_have("the main score by label, for each file of labels")
     words: dict[str, list[WordGroup]] = may_have(
-        "F1 of the words by `frequency` in training, part of speech (`pos`) and `relation`"
+        "F1 of words by `frequency` in the training data, part of speech (`pos`) and `relation`"
     )
-    baseline: Baseline = may_have("how the system compares with a baseline")
-    speed: Speed = may_have("from the logs of fairseq-generate")
-    training: Training = may_have("how the training went, from the logs of fairseq-train")
+    baseline: Baseline = may_have("the comparison with a baseline")
+    speed: Speed = may_have("the decoding speed, from the logs of fairseq-generate")
+    training: Training = may_have("the learning curve and size, from the logs of fairseq-train")
     examples: list[Example] = may_have("some translated sentences with their attention")
     heads: Heads = may_have("what each attention head does over the test set")
 

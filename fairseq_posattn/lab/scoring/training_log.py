@@ -1,4 +1,4 @@
-"""Read the course of a training from the logs of fairseq-train."""
+"""Read losses, speed and time of a training run from the logs of fairseq-train."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ UPDATE = "[0-9]{1,15}"
 PARAMETERS = re.compile(r"num\. (?:shared )?model params: ([0-9][0-9,]{0,19})(?![0-9.,_])")
 ARCHITECTURES = (
     re.compile(r"'model': \{'_name': '([^']+)'"),
-    re.compile(r"\barch='([^']+)'"),  # a model without a class of options prints this
+    re.compile(r"\barch='([^']+)'"),  # printed by models without a dataclass of options
 )
 RESUMED = re.compile(rf"Loaded checkpoint .* @ ({UPDATE}) updates\)")
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
-# Logged before and when a training starts; what lies between an interruption and it is no training.
+# Logged when a training run starts; the time between an interruption and this is not counted.
 BEGINS = re.compile(
     r"\| (?:fairseq_cli\.train \| \{|fairseq\.(?:distributed\.utils|tasks\.text_to_speech) \|)"
 )
@@ -34,12 +34,12 @@ STARTED = "No existing checkpoint found"
 INNER = re.compile(rf"epoch ({UPDATE}): +\d+ / \d+ (.+)$")
 PRINTED = re.compile(rf"epoch ({UPDATE}) \| (?:valid on '([^']+)' subset \| )?(.+)$")
 JSON = re.compile(r"(?:^|\| )(\{\".+\})$")
-INSIDE = ""  # the subset of lines that fairseq prints within an epoch
+INSIDE = ""  # `subset` of the lines that fairseq prints within an epoch
 TRAIN = "train"
 
 
 class Measured(NamedTuple):
-    """Holds one line of figures of a subset, of "train", or of "" within an epoch."""
+    """The numbers in one line of a log; `subset` may also be TRAIN or INSIDE."""
 
     subset: str
     update: int
@@ -50,9 +50,9 @@ class Measured(NamedTuple):
 
 @dataclass
 class Course:
-    """Holds what the logs tell about a training.
+    """The contents of the logs of a training run.
 
-    seconds: how long it took, all of its starts together; None if the lines have no times.
+    seconds: training time, summed over all starts; None if the lines have no times.
     """
 
     parameters: int | None = None
@@ -64,7 +64,7 @@ class Course:
     now: datetime | None = None
 
     def add(self, figures: Measured) -> None:
-        """Add a line of figures; if its update comes again, what came after it is dropped."""
+        """Add the numbers of a line; if its update is repeated, drop those of later updates."""
         if figures.update < self.update:
             self.go_back(figures.update - 1)
         self.update = figures.update
@@ -74,16 +74,16 @@ class Course:
             speeds[figures.update] = figures.words_per_second
 
     def pass_time(self, line: str) -> None:
-        """Add the time since the line before, unless a training begins with this one."""
+        """Add the time since the previous line, unless training starts with this line."""
         if not (told := TIME.match(line)):
             return
-        with suppress(ValueError):  # a damaged line names no day that there is
+        with suppress(ValueError):  # a damaged line may contain an invalid date
             before, self.now = self.now, datetime.fromisoformat(told[0])
             passed = max(0.0, (self.now - (before or self.now)).total_seconds())
             self.seconds = (self.seconds or 0.0) + (0.0 if BEGINS.search(line) else passed)
 
     def go_back(self, update: int) -> None:
-        """Drop what came after this update, because it was lost when the run was interrupted."""
+        """Drop the numbers of later updates, which were lost when the run was interrupted."""
         courses: tuple[dict[int, Any], ...] = (*self.losses.values(), *self.speeds.values())
         for course in courses:
             for later in [number for number in course if number > update]:
@@ -92,18 +92,16 @@ class Course:
 
     @property
     def words_per_second(self) -> float | None:
-        """Return the median of the speeds within epochs, or else of whole epochs."""
+        """Return the median speed within epochs or, if unknown, that of whole epochs."""
         speeds = self.speeds.get(INSIDE) or self.speeds.get(TRAIN)
         return median(speeds.values()) if speeds else None
 
     @property
     def validated(self) -> dict[int, float | None]:
-        """Return the losses by update of each validation, of the first subset if there are
-        several."""
+        """Return the validation losses by update, of the first validation set."""
         return next((of for s, of in self.losses.items() if s not in (INSIDE, TRAIN)), {})
 
     def curve(self) -> list[Losses]:
-        """Return a point for each validation."""
         train = self.losses.get(INSIDE) or self.losses.get(TRAIN) or {}
         updates = sorted(train)
         points = []
@@ -115,11 +113,11 @@ class Course:
 
 
 def training(paths: Sequence[str]) -> Training:
-    """Return the JSON's part on training, from the logs of all its machines."""
+    """Read the logs of all machines of a training run; return the JSON's part about training."""
     found = read_training(paths)
     if found.parameters is None and not found.losses:
         raise InputError(
-            f"{', '.join(paths)}: there are neither parameters nor losses; name a log of "
+            f"{', '.join(paths)}: found neither parameters nor losses; name a log of "
             "fairseq-train with --log-format simple or json"
         )
     return Training(
@@ -131,10 +129,10 @@ def training(paths: Sequence[str]) -> Training:
 
 
 def read_training(paths: Sequence[str]) -> Course:
-    """Return the course of a training that may have been resumed, on one or several machines."""
+    """Read the logs of a training run, possibly resumed, on one or several machines."""
     found = Course()
-    # On several machines one log has figures. The others say when they started, by clocks that may
-    # be ahead of the first updates.
+    # With several machines, only one log contains losses. The others contain start messages, whose
+    # clocks may be ahead of the first updates, so these are ignored.
     telling = {p for p in paths if len(paths) == 1 or any(map(measured_in, read_lines(p)))}
     for path, line in lines_in_order(paths):
         if path in telling:
@@ -154,15 +152,15 @@ def read_training(paths: Sequence[str]) -> Course:
 
 
 def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the lines of all logs, each with its log, in the order of their times.
+    """Yield pairs of a log and a line, over all logs in the order of time.
 
-    After an interruption the figures may stand in the log of another machine.
+    After an interruption, the losses may be in the log of another machine.
     """
     return ((path, line) for _, path, line in heapq.merge(*map(timed, paths), key=itemgetter(0)))
 
 
 def timed(path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each line with its time; a line without a time has that of the line before it."""
+    """Yield each line with its time; a line without a time gets that of the previous line."""
     time = ""
     for line in read_lines(path):
         if found := TIME.match(line):
@@ -171,7 +169,7 @@ def timed(path: str) -> Iterator[tuple[str, str, str]]:
 
 
 def measured_in(line: str) -> Measured | None:
-    """Return the figures of a line in fairseq's format simple or json, or None."""
+    """Return the numbers in a line of fairseq's log format simple or json, or None."""
     if match := JSON.search(line):
         return measured_in_json(match[1])
     if match := INNER.search(line):
@@ -182,14 +180,13 @@ def measured_in(line: str) -> Measured | None:
 
 
 def pairs(text: str, between: str, within: str) -> Iterator[tuple[str, str]]:
-    """Yield names and values from a line of figures."""
     for item in text.split(between):
         name, _, value = item.partition(within)
         yield name, value
 
 
 def measured_in_json(text: str) -> Measured | None:
-    """Return the figures of a line in fairseq's format json, or None."""
+    """Return the numbers in a line of fairseq's log format json, or None."""
     try:
         figures = json.loads(text)
     except (ValueError, RecursionError):
@@ -204,7 +201,7 @@ def measured_in_json(text: str) -> Measured | None:
 
 
 def measured(subset: str, figures: dict[str, Any]) -> Measured | None:
-    """Return what is read of a line, or None if its figures name no update."""
+    """Return the numbers that are used, or None if the line contains no update."""
     updates, epoch = str(figures.get("num_updates", "")), str(figures.get("epoch", ""))
     if not re.fullmatch(UPDATE, updates):
         return None
@@ -214,7 +211,7 @@ def measured(subset: str, figures: dict[str, Any]) -> Measured | None:
 
 
 def finite(value: Any) -> float | None:
-    """Return a number, or None for what is missing or not finite, which JSON cannot write."""
+    """Convert a value to a number; return None if it is missing or not finite (invalid in JSON)."""
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,1 +1,1 @@
-"""This package finds pieces and trees for new text while it is translated."""
+"""Pieces and trees for new text during translation."""

@@ -1,4 +1,4 @@
-"""Find the pieces of new text at once, and its trees when a batch is made."""
+"""Segment new text, and find its trees when a batch needs them."""
 
 from __future__ import annotations
 
@@ -30,40 +30,37 @@ from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.sentence import KINDS, NO_TAGS, UNKNOWN, mended
 
-PARSED_TOGETHER = 32  # lines that are parsed ahead, which other lines may have to wait for
-Prepared = tuple[list[SegmentedLine], dict[int, Sentence]]  # lines, and trees by their numbers
-Given = Sequence[int] | Sentence | None  # a program gives the parents of the words, or a sentence
+PARSED_TOGETHER = 32  # how many lines are parsed ahead at once, which may delay other lines
+Prepared = tuple[list[SegmentedLine], dict[int, Sentence]]  # lines, and trees by line number
+Given = Sequence[int] | Sentence | None  # a tree from a program: parents, or a sentence
 
 
 class NewText:
-    """This class finds the pieces and the trees of new lines, by the options `cfg` of the task."""
+    """Finds the pieces and trees of new lines, with the options `cfg` of the task."""
 
     def __init__(self, cfg: Any, pipeline: TextPipeline | None):
         self.cfg = cfg
         self.pipeline = pipeline
         self.ahead: deque[tuple[list[str], Future[Prepared]]] = deque()
-        self.prepared = 0  # how often lines were prepared ahead
+        self.prepared = 0  # the number of buffers prepared ahead
 
     @cached_property
     def provider(self) -> TreeProvider:
-        """Make the provider of the trees, once."""
         return build_provider(self.cfg, self.pipeline)
 
     @cached_property
     def stanza(self) -> StanzaProvider:
-        """Return the provider if it is stanza, or else a stanza that tokenises for the provider.
-
-        Text is then tokenised as the training data were.
-        """
+        """Return the provider if it is stanza, or else a stanza that tokenises for it, as for the
+        training data."""
         if isinstance(self.provider, StanzaProvider):
             return self.provider
         return StanzaProvider(parser_settings(self.cfg, self.pipeline))
 
     def prepare_ahead(self, raw: Sequence[str], trees: bool, labels: WantedLabels | None) -> None:
-        """Segment lines of a file or a pipe that will be asked for next; an error is raised then.
+        """Segment lines that `read_lines` will be called for next, which raises any errors.
 
-        The pieces must be those of the pipeline. Lines that do not come first are parsed, too,
-        if a lazy provider will be asked for their trees.
+        This requires pieces of the pipeline. Lines after the first buffer are also parsed, if a
+        lazy provider will be asked for their trees.
         """
         prepared: Future[Prepared] = Future()
         try:
@@ -80,7 +77,7 @@ class NewText:
     def parse_ahead(
         self, lines: list[SegmentedLine], labels: WantedLabels | None
     ) -> dict[int, Sentence]:
-        """Return the trees of all lines; those of like lengths are parsed together."""
+        """Return the trees of all lines, parsed in groups of similar length."""
         order = sorted(range(len(lines)), key=lambda k: len(lines[k].pieces))
         found: dict[int, Sentence] = {}
         for start in range(0, len(order), PARSED_TOGETHER):
@@ -89,7 +86,7 @@ class NewText:
         return found
 
     def read_lines(self, raw: Sequence[str], encode: Callable[[str], str], trees: bool) -> Prepared:
-        """Return lines of a file or a pipe, and the trees that were found ahead."""
+        """Segment lines, and return them with the trees that were found ahead."""
         if self.ahead and self.ahead[0][0] == list(raw):
             return self.ahead.popleft()[1].result()
         return self.lines(raw, encode, trees), {}
@@ -97,7 +94,7 @@ class NewText:
     def lines(
         self, raw: Sequence[str], encode: Callable[[str], str], trees: bool
     ) -> list[SegmentedLine]:
-        """Segment the raw lines; `trees` says whether their trees will be asked for."""
+        """Segment raw lines. trees: whether their trees will be requested."""
         provider = self.tokenizer(trees)
         tokenize = provider.words if provider else None
         if self.pipeline is None:
@@ -105,9 +102,9 @@ class NewText:
         return lines_of_pipeline(raw, self.pipeline, tokenize)
 
     def tokenizer(self, trees: bool) -> TreeProvider | None:
-        """Return the provider that tokenises the lines, or None if their words are not needed yet.
+        """Return the provider that tokenises the lines now, or None if no words are needed yet.
 
-        A lazy provider tokenises the lines of a batch when it is asked for their trees.
+        A lazy provider tokenises the lines of a batch when their trees are requested.
         """
         if self.pipeline and self.pipeline.config.splits_parsers_words:
             return self.stanza
@@ -120,8 +117,10 @@ class NewText:
         labels: WantedLabels | None = None,
         known: dict[int, Sentence] | None = None,
     ) -> NewTrees:
-        """Return the trees of the lines, which are known, or are found now, or when a batch asks
-        for them."""
+        """Return the trees of the lines; a lazy provider finds them when a batch needs them.
+
+        given: trees from a program. known: trees that were found ahead, by line number.
+        """
         if given is None and self.provider.lazy:
             return NewTrees(
                 lines, lambda asked: self.parse([lines[k] for k in asked], labels), labels, known
@@ -134,7 +133,7 @@ class NewText:
 
     @cached_property
     def control(self) -> TreeControl:
-        """Return the control of the trees, which is that of the data unless an option names one."""
+        """Return the control of --tree-control, or else that of the data."""
         if self.cfg.tree_control:
             return TreeControl.from_tag(self.cfg.tree_control)
         return self.pipeline.config.control if self.pipeline else TreeControl()
@@ -142,9 +141,9 @@ class NewText:
     def parse(
         self, lines: list[SegmentedLine], labels: WantedLabels | None = None
     ) -> list[Sentence]:
-        """Return the trees of the lines, which a provider finds, or the control alone makes.
+        """Return the control trees of the lines.
 
-        A provider is also asked where only the parts of speech that it finds are wanted.
+        The provider is used only if the control needs its trees, or a model its parts of speech.
         """
         if self.provider.lazy:
             lines = self.with_words(lines)
@@ -156,7 +155,7 @@ class NewText:
     def controlled(
         self, lines: list[SegmentedLine], own: Sequence[Sentence | None]
     ) -> list[Sentence]:
-        """Return the trees that the control makes of own trees, where it needs them."""
+        """Return the control trees of lines, given their own trees."""
         if self.control.needs_trees:
             found = [self.or_flat(*pair) for pair in zip(lines, own, strict=True)]
         else:
@@ -166,7 +165,7 @@ class NewText:
         return list(map(with_unknown_labels, trees)) if self.takes_flat_trees else trees
 
     def with_words(self, lines: list[SegmentedLine]) -> list[SegmentedLine]:
-        """Return the lines with their words, which the provider finds where they are not known."""
+        """Return the lines with words, found by the provider where necessary."""
         if all(line.words is not None for line in lines):
             return lines
         return with_words(lines, getattr(self.provider, "words", None))  # as in `lines`
@@ -174,15 +173,15 @@ class NewText:
     def check_given(
         self, lines: list[SegmentedLine], given: Sequence[Given]
     ) -> list[Sentence | None]:
-        """Check the trees that a program gives: one for each sentence, of as many words."""
+        """Check trees from a program; raise a TreeError if they do not match the lines."""
         if len(given) != len(lines):
             raise TreeError(
-                f"{len(given)} trees were given for {len(lines)} sentences; give one for each"
+                f"got {len(given)} trees for {len(lines)} sentences; give one tree per sentence"
             )
         return [self.check_one(*pair) for pair in zip(lines, given, strict=True)]
 
     def check_one(self, line: SegmentedLine, given: Given) -> Sentence | None:
-        """Return the given tree of a line; parents alone belong to the words between spaces."""
+        """Check the tree of a line; plain parents refer to the words between spaces."""
         if given is None:
             return None
         tree = given if isinstance(given, Sentence) else Sentence(line.text.split(), given)
@@ -190,8 +189,8 @@ class NewText:
             return None
         if len(tree.parents) != (words := len(tree.words)):
             raise TreeError(
-                f"{len(tree.parents)} parents were given for the {words} words of '{line.text}'; "
-                "give one for each word"
+                f"got {len(tree.parents)} parents for the {words} words of '{line.text}'; give one "
+                "parent per word"
             )
         where = f"the tree of '{line.text}'"
         for kind in KINDS:
@@ -205,7 +204,7 @@ class NewText:
     def takes_flat_trees(self) -> bool:
         """Return whether lines without a tree get a flat one.
 
-        --missing-tree says so, or the training data, whose long lines were not parsed.
+        This is so with --missing-tree flat, or if long lines of the training data were skipped.
         """
         if str(self.cfg.missing_tree) == "flat":
             return True
@@ -214,34 +213,35 @@ class NewText:
         return self.pipeline.config.parser.long_lines == "skip"
 
     def or_flat(self, line: SegmentedLine, parsed: Sentence | None) -> Sentence:
-        """Return the tree of a line, or a flat tree if it has none and this is admitted."""
+        """Return the tree of a line, or a flat one if it has none; raise a TreeError if flat trees
+        are not allowed."""
         if parsed is not None:
             return parsed
         if self.takes_flat_trees:
             return flat(line)
         raise TreeError(
-            f"the sentence '{line.text}' has no tree; name a tree provider "
+            f"the sentence '{line.text}' has no tree; choose a tree provider "
             f"(--tree-provider {'|'.join(PROVIDERS)}; conllu needs --tree-file FILE.conllu), "
             "or translate it with a flat tree (--missing-tree flat)"
         )
 
 
 def check_labels(labels: Sequence[Any], kind: str, words: int, where: str) -> None:
-    """Refuse labels from a program that are not one text, or one set of tags, for each word."""
+    """Refuse labels from a program unless there is one string, or one `Tags`, per word."""
     if isinstance(labels, str) or len(labels) != words:
         found = f"the text '{labels}'" if isinstance(labels, str) else str(len(labels))
-        raise TreeError(f"{where} has {found} as {kind} of {words} words; give one for each word")
+        raise TreeError(f"{where} has {found} as {kind} of {words} words; give one per word")
     for label in labels:
         text = getattr(label, "upos", None) if kind == "tags" else label
         if not isinstance(text, str):
             raise TreeError(
-                f"{where} has {label!r} among its {kind}; give them as text in Parsed(..., "
-                f"{kind}=[...]), with '{UNKNOWN}' for what is unknown"
+                f"{where} has {label!r} among its {kind}; give strings in Parsed(..., "
+                f"{kind}=[...]), with '{UNKNOWN}' for unknown ones"
             )
 
 
 def with_unknown_labels(sentence: Sentence) -> Sentence:
-    """Return a sentence in which labels that are not known are marked as such."""
+    """Replace missing labels by unknown ones."""
     words = len(sentence.words)
     return replace(
         sentence,
@@ -251,5 +251,5 @@ def with_unknown_labels(sentence: Sentence) -> Sentence:
 
 
 def flat(line: SegmentedLine) -> Sentence:
-    """Return the words of a line with a flat tree: each word is a child of the first."""
+    """Return a line's flat tree, in which each word is a child of the first one."""
     return Sentence(line.tokens).flat()

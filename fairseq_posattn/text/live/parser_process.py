@@ -1,7 +1,7 @@
-"""Run a parser in a process of its own, so that it works while the model translates.
+"""Run a parser in a separate process, in parallel with the translation model.
 
-A fork of the program cannot damage it there. LiveParser starts the process and talks with it
-through pipes:
+Forks of the program do not affect it there. LiveParser starts this module as a subprocess and
+communicates with it through pipes:
 
     python -m fairseq_posattn.text.live.parser_process
 """
@@ -26,17 +26,17 @@ from fairseq_posattn.trees.sentence import Sentence
 
 
 class Turns:
-    """One thread is at work at a time; one that gives way waits until no other one wants a turn."""
+    """A lock with two priorities: threads that give way wait until no other thread is waiting."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.taken = False
-        self.waiting = 0  # threads that give no way
+        self.waiting = 0  # the number of waiting threads with priority
         self.own = threading.local()
 
     @contextlib.contextmanager
     def giving_way(self) -> Iterator[None]:
-        """Let this thread give way in the turns that it takes in the `with` block."""
+        """Let this thread give way to others within the `with` block."""
         self.own.gives_way = True
         try:
             yield
@@ -45,7 +45,7 @@ class Turns:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[None]:
-        """Take a turn, which ends with the `with` block."""
+        """Hold the lock within the `with` block."""
         gives_way = getattr(self.own, "gives_way", False)
         with self.changed:
             self.waiting += not gives_way
@@ -64,7 +64,7 @@ class Turns:
 
 
 class LiveParser:
-    """This parser starts its process at the first question; the process ends with the program."""
+    """A parser in a subprocess, which starts at the first request and ends with the program."""
 
     def __init__(self, settings: ParserSettings):
         self.settings = settings
@@ -79,7 +79,7 @@ class LiveParser:
         return self.ask("parse", list(lines_of_words))
 
     def ask(self, what: str, lines: list) -> list[Sentence]:
-        """Return the answer of the process; an error that it had is raised here."""
+        """Send a request to the process and return its answer; raise the error that it reports."""
         if not lines:
             return []
         with self.turns.one():
@@ -89,10 +89,10 @@ class LiveParser:
                 answer = pickle.load(pipe(process.stdout))
             except (EOFError, BrokenPipeError, pickle.UnpicklingError):
                 raise InputError(
-                    f"the process of the parser was killed (exit code {self.stop(10)}), perhaps "
-                    "for lack of memory; free some, or translate smaller batches"
+                    f"the parser's process was killed (exit code {self.stop(10)}), perhaps because "
+                    "memory ran out; free some, or translate smaller batches"
                 ) from None
-            except BaseException:  # the next question must not get the answer to this one
+            except BaseException:  # the next request must not read the answer to this one
                 if self.process is not None:
                     self.stop()
                 raise
@@ -101,10 +101,10 @@ class LiveParser:
         return answer
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Return the process, which is started if it does not run yet."""
+        """Return the process; start it if necessary."""
         if self.process is not None and self.owner == os.getpid():
             return self.process
-        self.process, self.owner = None, os.getpid()  # a fork gets a parser of its own
+        self.process, self.owner = None, os.getpid()  # a fork starts a parser of its own
         process = self.process = subprocess.Popen(
             [sys.executable, "-m", "fairseq_posattn.text.live.parser_process"],
             stdin=subprocess.PIPE,
@@ -117,7 +117,7 @@ class LiveParser:
     def stop(self, seconds: float = 0) -> int | None:
         """Stop the process and return its exit code, or None if it never started.
 
-        It has some seconds to end by itself.
+        seconds: how long to wait for it to exit before killing it.
         """
         process, self.process = self.process, None
         if process is None:
@@ -133,20 +133,18 @@ class LiveParser:
 
 
 def pipe(end: IO[bytes] | None) -> IO[bytes]:
-    """Return a pipe; the types do not know that the process was started with one."""
+    """Return a pipe of the process, which is not None, for the type checker."""
     assert end is not None
     return end
 
 
 def send(message: object, process: subprocess.Popen[bytes]) -> None:
-    """Write a message to the process, which reads it at once."""
     stdin = pipe(process.stdin)
     pickle.dump(message, stdin)
     stdin.flush()
 
 
 def answer(settings: ParserSettings, what: str, lines: list) -> list[Sentence]:
-    """Return the words of raw lines, or the trees of tokenised lines."""
     parser = load_parser(settings)
     if what == "tokenize":
         return parser.tokenize(lines)
@@ -160,10 +158,10 @@ def answer(settings: ParserSettings, what: str, lines: list) -> list[Sentence]:
 
 
 def serve() -> None:
-    """Answer the questions that come through the pipe until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program, not the keyboard, ends this process
+    """Answer requests on standard input until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C, the program ends this process
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library that prints must not disturb the replies
+    os.dup2(2, 1)  # output that a library prints must not mix with the replies
     with contextlib.suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):
         settings = pickle.load(sys.stdin.buffer)
         while True:

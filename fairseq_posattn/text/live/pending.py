@@ -1,8 +1,8 @@
-"""Keep the trees of new text while fairseq passes its sentences from hook to hook.
+"""Keep the trees of new text between the hooks that fairseq calls.
 
-fairseq knows nothing of trees. It passes lines to the task, asks it for a dataset of their pieces,
-and translates the batches of that dataset. The trees of the lines wait here in between, and become
-the records of a batch.
+fairseq does not handle trees. It passes lines to the task, asks it for a dataset of their pieces,
+and translates the batches of that dataset. This module keeps the trees of the lines until their
+batches are made.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ COLUMNS = {"relations": "DEPREL", "tags": "UPOS"}
 
 
 class Numbering(Protocol):
-    """A numbering gives each label its number; the dictionaries of the data do."""
+    """Converts labels to numbers, such as the label dictionaries of the data."""
 
     def numbers(self, labels: Labels) -> batch.Numbers:
-        """Return the numbers of the relations and of the parts of speech of a sentence."""
+        """Return the numbers of a sentence's relations, and of its parts of speech."""
 
 
 class WantedLabels(NamedTuple):
-    """These labels are wanted by the models: how they are numbered, and which kinds are read."""
+    """The kinds of labels that the models read, with their numbering."""
 
     numbering: Numbering
     kinds: Collection[str]
@@ -41,7 +41,7 @@ class WantedLabels(NamedTuple):
 def records_of(
     lines: Sequence[SegmentedLine], trees: Sequence[Sentence], wanted: WantedLabels | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return records of the words of the lines, and the number of words of each line."""
+    """Return the concatenated word records of the lines, and the lines' numbers of words."""
     pairs = list(zip(lines, trees, strict=True))
     projected = [line.project(sentence) for line, sentence in pairs]
     if wanted is None:
@@ -53,21 +53,21 @@ def records_of(
 
 
 def refuse_unlabelled(line: SegmentedLine, sentence: Sentence, kinds: Collection[str]) -> None:
-    """Refuse a tree that lacks the labels which the model reads."""
+    """Raise a TreeError for a tree without the labels that the model reads."""
     for kind, name in (("relations", "relations"), ("tags", "parts of speech")):
         if kind in kinds and sentence.words and getattr(sentence, kind) is None:
             place = f"{sentence.where}: " if sentence.path else ""
             raise TreeError(
                 f"{place}the tree of '{line.text}' has no {name}, which the model reads; give them "
                 f"in the column {COLUMNS[kind]} of --tree-file or in Parsed(..., {kind}=[...]), "
-                "or count them as unknown with --missing-tree flat"
+                "or treat them as unknown with --missing-tree flat"
             )
 
 
 class SpelledSource:
-    """This class gives binarised sentences the trees that `find` makes from the spelled lines.
+    """Trees of binarised sentences, which `find` makes from their text.
 
-    Binarised data store pieces only, so the lines are rebuilt from them.
+    Binarised data contain pieces only, so the text is rebuilt from them.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class SpelledSource:
         return len(self.source)
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return records of the words of the sentences, and the number of words of each."""
+        """Return the concatenated word records of sentences, and the sentences' lengths."""
         lines = [self.line(int(k)) for k in sentences]
         return records_of(lines, self.find(lines), self.labels)
 
     def line(self, sentence: int) -> SegmentedLine:
-        """Return the line that the pieces of a sentence spell."""
+        """Return the line that is rebuilt from a sentence's pieces."""
         numbers = [n for n in self.source[sentence].tolist() if n != self.dictionary.pad()]
         pieces = [self.dictionary[number] for number in numbers[:-1]]
         if pieces and self.separator != SPACE:  # --truncate-source may have cut off the last word
@@ -102,10 +102,7 @@ class SpelledSource:
 
 
 class CollatedBatch(NamedTuple):
-    """This is a batch as it was made: its pieces, the tensor of its trees, and its sentences.
-
-    Each sentence stands after its number among all new lines.
-    """
+    """A batch of new text: pieces, the tensor of trees, and sentences with their line numbers."""
 
     tokens: Tensor  # B T
     source_tree: Tensor  # 2 B W, or 4 B W with labels
@@ -113,11 +110,11 @@ class CollatedBatch(NamedTuple):
 
 
 class NewTrees:
-    """This class keeps the trees of new lines, and their batches that were not translated yet.
+    """The trees of new lines, and their batches that are not translated yet.
 
-    find: returns the trees of some of the lines, when a batch asks for them.
-    labels: the labels that a model reads, if it reads any.
-    found: the trees of some lines that were found before, by the lines' numbers.
+    find: returns the trees of lines, when a batch needs them.
+    labels: the labels that a model reads, if any.
+    found: trees that were found earlier, by line number.
     first: the number of the first line among all new lines.
     """
 
@@ -139,7 +136,7 @@ class NewTrees:
         return len(self.lines)
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return records of the words of the sentences, and the number of words of each."""
+        """Return the concatenated word records of sentences, and the sentences' lengths."""
         asked = sentences.tolist()
         if lacking := [k for k in asked if k not in self.found]:
             self.found.update(zip(lacking, self.find(lacking), strict=True))
@@ -147,7 +144,7 @@ class NewTrees:
         return records_of(lines, trees, self.labels)
 
     def add_batch(self, collated: dict) -> None:
-        """Remember a batch that fairseq made of the lines whose numbers are in its `id`."""
+        """Queue a batch that fairseq made of the lines with the numbers `id`."""
         fields = collated["net_input"]
         numbers = sorted(collated["id"].tolist())
         sentences = [(self.first + k, self.found[k]) for k in numbers]
@@ -155,53 +152,53 @@ class NewTrees:
 
 
 class PendingTrees:
-    """This class passes the trees of new lines on to the batches that are made of the lines.
+    """Passes the trees of new lines on to their batches.
 
-    Call `expect` when lines come in, `attach` when fairseq makes a dataset of them, and `for_batch`
-    for each batch that is translated.
+    Call `expect` when new lines arrive, `attach` when fairseq makes a dataset of them, and
+    `for_batch` for each batch to translate.
     """
 
     def __init__(self) -> None:
-        self.lines = 0  # this many lines have come in
+        self.lines = 0  # the number of lines so far
         self.expected: NewTrees | None = None
         self.attached: NewTrees | None = None
 
     def expect(self, trees: NewTrees) -> None:
-        """Take the trees of lines that have just come in."""
+        """Store the trees of new lines."""
         trees.first = self.lines
         self.lines += len(trees)
         self.expected = trees
 
     def attach(self, sentences: int) -> NewTrees:
-        """Return the trees of the lines that came in last, of which fairseq makes a dataset now.
+        """Return the trees of the last lines, of which fairseq makes a dataset now.
 
-        fairseq keeps their order, and the dataset's samples bear their numbers as `id`.
+        fairseq keeps their order, and uses their numbers as the `id` of samples.
         """
         trees, self.expected = self.expected, None
         if trees is None or len(trees) != sentences:
-            raise TreeError("the sentences have no trees; give them to new_sentences() first")
+            raise TreeError("the sentences have no trees; pass them to new_sentences() first")
         self.attached = trees
         return trees
 
     def for_batch(self, tokens: Tensor) -> CollatedBatch:
-        """Return the trees of the batch that is translated now: the next one that was made.
+        """Return the trees of the batch to translate, which must be the next one that was made.
 
-        fairseq-interactive keeps only the pieces of a batch, and the order of the batches. Another
-        program may translate other batches, which must not get the trees of this one.
+        fairseq-interactive keeps the order of the batches, but only their pieces. A batch of
+        another program must not get the trees of this one, so the pieces are compared.
         """
         batches = self.attached.batches if self.attached is not None else ()
         if not batches or not is_same(tokens, batches[0].tokens):
             raise TreeError(
-                "this batch has no trees, because it is not the next one of those that were made "
-                "of the lines given to new_sentences(); translate the batches in their order, or "
-                "keep net_input['source_tree'] in them"
+                "this batch has no trees, because it is not the next batch of the lines passed to "
+                "new_sentences(); translate the batches in their order, or keep "
+                "net_input['source_tree'] in them"
             )
         return batches.popleft()
 
 
 def is_same(tokens: Tensor, made: Tensor) -> bool:
-    """Return whether these are the pieces of the batch that was made.
+    """Return whether both tensors are the same batch.
 
-    On the CPU it is the same tensor, so nothing is compared; on an accelerator it is a copy.
+    On a CPU they are the same object, so nothing is compared; on an accelerator, one is a copy.
     """
     return tokens is made or torch.equal(tokens.to(made.device), made)

@@ -1,9 +1,16 @@
-"""Tree providers find the trees of new sentences.
+"""Tree providers, which find the trees of new sentences.
 
-A provider gets the lines that are translated, and returns the tree of each line, or None. Its
-tokens need not be those of the line, because words and pieces are aligned by their characters. A
-provider of your own is a subclass of TreeProvider with `@register` above it; --tree-provider takes
-its `name`.
+A provider returns a tree, or None, for each line to translate. Its tokens may differ from those of
+the line, because words and pieces are aligned by their characters. To use a provider of your own,
+register it and pass its name to --tree-provider:
+
+    @register
+    class Chains(TreeProvider):
+        name = "chains"
+
+        def parsed(self, lines):
+            texts = [line.text.split() for line in lines]
+            return [Sentence(words, list(range(len(words)))) for words in texts]
 """
 
 from __future__ import annotations
@@ -28,11 +35,11 @@ __all__ = ["PROVIDERS", "SegmentedLine", "Sentence", "TreeProvider", "register"]
 
 
 class TreeProvider:
-    """A tree provider finds the trees of new lines; a subclass needs `name` and `parsed` only.
+    """The base class of tree providers; a subclass must define `name` and `parsed` only.
 
-    lazy: if it is True, the provider is asked for the lines of each batch when the batch is made,
-        in any order, and also for binarised data without trees. If it is False, the provider is
-        asked for the lines of new text as they come in, in their order.
+    lazy: if True, `parsed` is called with the lines of each batch when the batch is made, in any
+        order, and also for binarised data without trees. If False, it is called with new lines as
+        they are read, in their order.
     """
 
     name: ClassVar[str]
@@ -40,16 +47,16 @@ class TreeProvider:
 
     @classmethod
     def from_options(cls, cfg: Any, pipeline: TextPipeline | None) -> TreeProvider:
-        """Make the provider that the options of the task, or the data, describe.
+        """Create the provider from the options of the task and the pipeline of the data.
 
-        This one reads no options, and refuses --tree-file, which would have no effect.
+        By default, no options are read, and --tree-file, which would have no effect, is refused.
         """
         cls.refuse_tree_file(cfg)
         return cls()
 
     @classmethod
     def refuse_tree_file(cls, cfg: Any) -> None:
-        """Raise an error where --tree-file is given, which this provider does not read."""
+        """Raise a TreeError if --tree-file is given, which this provider does not read."""
         if cfg.tree_file:
             raise TreeError(
                 f"--tree-provider {cls.name} does not read --tree-file {cfg.tree_file}; "
@@ -57,14 +64,13 @@ class TreeProvider:
             )
 
     def words(self, lines: Sequence[str]) -> list[Sentence] | None:
-        """Tokenise the lines as the training data were, or return None to take them as they are."""
+        """Tokenise the lines as the training data were, or return None to split at spaces."""
         return None
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
         """Return the tree of each line, in order, or None for a line without a tree.
 
-        If `words` has tokenised the lines, these are trees of those words. Each line is asked for
-        once.
+        If `words` tokenised the lines, the trees must have those words. Each line is passed once.
         """
         raise NotImplementedError
 
@@ -74,9 +80,9 @@ PROVIDERS: dict[str, type[TreeProvider]] = {}
 
 
 def register(provider: type[ProviderClass]) -> type[ProviderClass]:
-    """Add a tree provider to the table, as a class decorator, which any file may use.
+    """Class decorator that registers a tree provider for --tree-provider.
 
-    Raise a RegistrationError, which names the class and its line, if the class cannot work.
+    Raise a RegistrationError, which names the class and its line, if the class is invalid.
     """
     add(PROVIDERS, provider, TreeProvider, "tree provider")
     return provider
@@ -84,7 +90,7 @@ def register(provider: type[ProviderClass]) -> type[ProviderClass]:
 
 @register
 class NoProvider(TreeProvider):
-    """This provider has no tree for any sentence."""
+    """Provides no trees."""
 
     name = "none"
 
@@ -94,7 +100,7 @@ class NoProvider(TreeProvider):
 
 @register
 class ConlluProvider(TreeProvider):
-    """This provider gives the k-th sentence the k-th tree of a CoNLL-U file."""
+    """Provides the k-th tree of a CoNLL-U file for the k-th sentence."""
 
     name = "conllu"
 
@@ -106,14 +112,14 @@ class ConlluProvider(TreeProvider):
     @classmethod
     def from_options(cls, cfg: Any, pipeline: TextPipeline | None = None) -> ConlluProvider:
         if not cfg.tree_file:
-            raise TreeError("--tree-provider conllu needs trees; name --tree-file FILE.conllu")
+            raise TreeError("--tree-provider conllu needs trees; add --tree-file FILE.conllu")
         return cls(cfg.tree_file, str(cfg.several_roots))
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
         return [self.next_tree(line.text) for line in lines]
 
     def next_tree(self, line: str) -> Sentence | None:
-        """Return the next tree of the file, checked against the line, or None if there is none."""
+        """Return the next tree of the file, or None; raise a TreeError if it is of another line."""
         self.asked += 1
         sentence = next(self.trees, None)
         if sentence is None:
@@ -122,7 +128,7 @@ class ConlluProvider(TreeProvider):
         return None if sentence.parents is None else sentence
 
     def check(self, line: str, sentence: Sentence) -> None:
-        """Raise an error unless the sentence has the characters of the line."""
+        """Raise a TreeError unless the sentence has the same characters as the line."""
         if [escape_whitespace(word) for word in line.split(" ")] == sentence.tokens:
             return
         where = sentence.where
@@ -130,14 +136,14 @@ class ConlluProvider(TreeProvider):
             match(line, sentence.tokens, where)
         except TreeError:
             raise TreeError(
-                f"{where}: the words of input line {self.asked} are not those "
-                f"of tree {self.asked}: the line has '{shortened(line)}', "
-                f"the tree '{shortened(str(sentence))}'; name the trees of this text"
+                f"{where}: tree {self.asked} is not a tree of input line {self.asked}, because its "
+                f"words are '{shortened(str(sentence))}', but the line is '{shortened(line)}'; "
+                "name a file with the trees of this text"
             ) from None
 
 
 def known_labels(sentence: Sentence) -> Sentence:
-    """Return a sentence without the labels that its columns leave open with `_`."""
+    """Remove the relations or tags of a sentence if all of them are `_`."""
     relations, tags = labels_of(sentence)
     return replace(
         sentence,
@@ -148,7 +154,7 @@ def known_labels(sentence: Sentence) -> Sentence:
 
 @register
 class StanzaProvider(TreeProvider):
-    """This provider parses with stanza, a batch at a time, in a process of its own."""
+    """Parses with stanza, batch by batch, in a separate process."""
 
     name = "stanza"
     lazy = True
@@ -166,7 +172,7 @@ class StanzaProvider(TreeProvider):
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
         words = [line.words for line in lines if line.words is not None]
-        if len(words) < len(lines):  # a program asks for the trees of lines alone
+        if len(words) < len(lines):  # a program passed lines without words
             words = self.words([line.text for line in lines])
         return [
             None if sentence.parents is None else sentence.escaped()
@@ -175,7 +181,7 @@ class StanzaProvider(TreeProvider):
 
 
 def parser_settings(cfg: Any, pipeline: TextPipeline | None) -> ParserSettings:
-    """Return the settings with which the data were parsed, changed as the options say."""
+    """Return the parser settings of the data, overridden by the options."""
     settings = pipeline.config.parser if pipeline else ParserSettings()
     chosen = {
         "lang": cfg.parser_lang,
@@ -190,7 +196,7 @@ def parser_settings(cfg: Any, pipeline: TextPipeline | None) -> ParserSettings:
 
 
 def provider_name(cfg: Any, pipeline: TextPipeline | None) -> str:
-    """Return the name of the provider: by default conllu for a tree file, or else the data's."""
+    """Return the name of the provider, by default conllu with --tree-file, or else the data's."""
     if cfg.tree_provider:
         return str(cfg.tree_provider)
     if cfg.tree_file:
@@ -200,21 +206,21 @@ def provider_name(cfg: Any, pipeline: TextPipeline | None) -> str:
 
 
 def provider_class(cfg: Any, pipeline: TextPipeline | None) -> type[TreeProvider]:
-    """Return the class of the provider that the options or the data name."""
+    """Return the class of the provider that the options or the data select."""
     return registered(provider_name(cfg, pipeline), PROVIDERS, "tree provider")
 
 
 def build_provider(cfg: Any, pipeline: TextPipeline | None = None) -> TreeProvider:
-    """Return the provider that the options or the data name."""
+    """Create the provider that the options or the data select."""
     return provider_class(cfg, pipeline).from_options(cfg, pipeline)
 
 
 def trees_of(provider: TreeProvider, lines: Sequence[SegmentedLine]) -> Sequence[Sentence | None]:
-    """Return the trees that a provider gives, one for each line."""
+    """Return a provider's trees; raise a TreeError unless there is one per line."""
     found = provider.parsed(lines)
     if len(found) != len(lines):
         raise TreeError(
-            f"the tree provider {type(provider).__name__} gave {len(found)} trees for {len(lines)} "
-            "lines; its method `parsed` must return a tree or None for each line"
+            f"the tree provider {type(provider).__name__} returned {len(found)} trees for "
+            f"{len(lines)} lines; return a tree or None for each line in its method `parsed`"
         )
     return found

@@ -1,4 +1,4 @@
-"""Segment raw lines, and remember the text, its pieces, and where the pieces lie in it."""
+"""Segment raw lines, and record the spans of the pieces in the text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fairseq_posattn.trees.projection import (
 )
 from fairseq_posattn.trees.sentence import Tree
 
-Tokenize = Callable[[Sequence[str]], list[Sentence] | None]  # it returns the words of each text
+Tokenize = Callable[[Sequence[str]], list[Sentence] | None]  # returns the words of each text
 
 
 class SegmentedLine(NamedTuple):
-    """This is a line as it was segmented: the text, its pieces, and where they lie in it.
+    """A segmented line: its text, its pieces, and the spans of the pieces in the text.
 
-    words: the words that will be parsed, if they are not those between the spaces of the text.
+    words: the words to parse; None means those between the spaces of the text.
     """
 
     text: str
@@ -33,23 +33,23 @@ class SegmentedLine(NamedTuple):
 
     @property
     def tokens(self) -> list[str]:
-        """Return the words of the line, without whitespace inside."""
+        """Return the words of the line, with whitespace inside words escaped."""
         if self.words is None:
             return self.text.split()
         return [escape_whitespace(token) for token in self.words.tokens]
 
     def project(self, sentence: Sentence) -> Tree:
-        """Return the parents of the words of a tree, and the number of pieces of each word."""
+        """Project a tree onto the pieces: return each word's parent and number of pieces."""
         where = f"'{self.text}'"
         counts = project_line(sentence, self.text, self.spans, where)
         return Tree(checked_parents(sentence, where), counts)
 
 
 def spelled(pieces: str, separator: str) -> SegmentedLine:
-    """Return the line that pieces spell.
+    """Rebuild a line from its pieces.
 
-    The separator U+2581 says that they are pieces of sentencepiece, where it begins a word. Any
-    other separator is that of subword-nmt, where it ends a piece that is joined to the next one.
+    The separator U+2581 selects pieces of sentencepiece, where it begins a word. Any other
+    separator ends pieces that are joined to the next one, as in subword-nmt.
     """
     split = pieces.split()
     if separator == SPACE:
@@ -62,12 +62,12 @@ def spelled(pieces: str, separator: str) -> SegmentedLine:
 def lines_of_encoder(
     raw: Sequence[str], encode: Callable[[str], str], separator: str, tokenize: Tokenize | None
 ) -> list[SegmentedLine]:
-    """Segment lines by fairseq's --bpe and --tokenizer; their text is what the pieces spell."""
+    """Segment lines with fairseq's --tokenizer and --bpe; their text is rebuilt from the pieces."""
     return with_words([spelled(encode(line), separator) for line in raw], tokenize)
 
 
 def with_words(lines: list[SegmentedLine], tokenize: Tokenize | None) -> list[SegmentedLine]:
-    """Return the lines with the words that are found in their texts, if any are looked for."""
+    """Return the lines with the words that `tokenize` finds, if it is given."""
     words = tokenize([line.text for line in lines]) if tokenize else None
     if words is None:
         return lines
@@ -86,7 +86,7 @@ def lines_of_pipeline(
 
 
 def segment(text: str, words: Sentence | None, pipeline: TextPipeline) -> SegmentedLine:
-    """Segment a text, or its words where the pipeline splits words."""
+    """Segment a text, or its words if the pipeline splits words."""
     text = pipeline.segmented(text, words)
     segmenter = pipeline.segmenter
     pieces = " ".join(segmenter.segment(text))
@@ -94,19 +94,18 @@ def segment(text: str, words: Sentence | None, pipeline: TextPipeline) -> Segmen
 
 
 class PipelineCodec:
-    """A codec segments new text as the data were segmented, and joins its translation again.
+    """Segments new text as the data were segmented, and detokenises its translation.
 
-    fairseq takes it in place of --bpe and --tokenizer.
+    It replaces fairseq's --bpe and --tokenizer.
     """
 
     def __init__(self, pipeline: TextPipeline):
         self.pipeline = pipeline
 
     def encode(self, line: str) -> str:
-        """Return the pieces of a raw line."""
         text = self.pipeline.segmented(self.pipeline.source_text(line), None)
         return " ".join(self.pipeline.segmenter.segment(text))
 
     def decode(self, pieces: str) -> str:
-        """Return the text of a translation from its pieces."""
+        """Join the pieces of a translation, and detokenise it."""
         return self.pipeline.detokenized(self.pipeline.segmenter.join(pieces))

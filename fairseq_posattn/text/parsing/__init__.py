@@ -1,1 +1,1 @@
-"""This package parses text into trees, for corpora of any size."""
+"""Parse corpora of any size into dependency trees."""

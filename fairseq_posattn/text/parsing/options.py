@@ -1,6 +1,4 @@
-"""Define the settings of a parser, on which the trees of a corpus depend, and their options on the
-command lines of posattn-parse and posattn-prepare.
-"""
+"""The settings of a parser, and the options of posattn parse and posattn prepare that set them."""
 
 from __future__ import annotations
 
@@ -14,39 +12,40 @@ from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 LONG_LINES = ("cut", "skip")
 ON_FAILURE = ("stop", "flat")
 PARSERS = ("stanza", "conllu", "none")
-REMEDIES = ("on_failure", "several_roots")  # they only concern lines that would be an error
+REMEDIES = ("on_failure", "several_roots")  # these affect only lines that cannot be parsed
 
 
 @dataclass(frozen=True)
 class ParserSettings:
-    """These settings are all that a tree depends on; they are kept with what was parsed."""
+    """All settings that trees depend on; they are stored together with the trees."""
 
     parser: str = field(default="stanza", metadata=one_of(*PARSERS))
     lang: str = "en"
     model_dir: str | None = option(
-        "stanza's models lie in this folder (default: stanza's own folder)", None, "", "FOLDER"
+        "read stanza's models from this folder (default: stanza's own folder)", None, "", "FOLDER"
     )
     package: str = option(
         "parse with this package of stanza's models (default: %(default)s)", "default"
     )
     tokenized: bool = False
     max_words: int = option(
-        "longer lines are not parsed at once, because costs grow with the square of the length "
+        "do not parse longer lines as a whole, because the cost is quadratic in the length "
         "(default: %(default)s)",
         250,
         type=positive,
         **at_least(1),
     )
     long_lines: str = option(
-        "cut a line of more words into parts, whose roots become children of the first part's root "
-        "(default), or skip its tree; both are reported",
+        "cut lines of more than --max-words words into parts, whose roots become children of the "
+        "first part's root (cut, the default), or write no tree for them (skip); either is "
+        "reported",
         "cut",
         choices=LONG_LINES,
         **one_of(*LONG_LINES),
     )
     on_failure: str = option(
-        "if the parser fails on a line, stop with an error (default), or give the line a flat tree "
-        "and report it",
+        "stop at a line on which the parser fails (stop, the default), or write a flat tree for it "
+        "and report it (flat)",
         "stop",
         choices=ON_FAILURE,
         **one_of(*ON_FAILURE),
@@ -55,22 +54,22 @@ class ParserSettings:
     no_tags: bool = ABSENT  # whether lemmas, parts of speech and features are left out
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings that the tree of a line depends on if the line can be parsed."""
+        """Return the settings that determine the trees of lines that can be parsed."""
         return {name: value for name, value in as_document(self).items() if name not in REMEDIES}
 
 
-PARSE_HELP = "parse with stanza (default), or take the trees of --trees"
+PARSE_HELP = "parse with stanza (default), or use the trees of --trees (conllu)"
 PREPARE_HELP = (
-    "parse the source with stanza (default); or take the trees of PREFIX.conllu, which may end in "
-    ".gz, .xz or .zst, one for each line of PREFIX.SOURCE, beside which it lies; or make data "
-    "without trees, for models that read none; --treebank has its own trees"
+    "parse the source with stanza (default), read one tree per line from PREFIX.conllu, which may "
+    "end in .gz, .xz or .zst (conllu), or make data without trees (none); with --treebank, use the "
+    "treebank's own trees by default"
 )
 
 
 def add_parser_options(group: Any, lang: str | None = None) -> None:
-    """Add the options of a parser to a parser of a command line.
+    """Add the options of a dependency parser to a command line.
 
-    lang: the default language of posattn-parse; None adds the options of posattn-prepare.
+    lang: the default language, for posattn parse; None adds the options of posattn prepare.
     """
     add = group.add_argument
     add(
@@ -83,16 +82,16 @@ def add_parser_options(group: Any, lang: str | None = None) -> None:
     add(
         "--lang",
         default=lang,
-        help=f"the text is in this language, which stanza must know (default: {default})",
+        help=f"set the language of the text, which stanza must support (default: {default})",
     )
     add_fields(group, ParserSettings)
     add_several_roots(group)
-    add("--download", action="store_true", help="download the models of stanza before parsing")
+    add("--download", action="store_true", help="download stanza's models before parsing")
     add(
         "--shard-lines",
         type=positive,
         default=2000,
-        help="each shard has this many lines (default: %(default)s)",
+        help="cut the text into shards of this many lines (default: %(default)s)",
     )
 
 
@@ -101,6 +100,6 @@ def add_several_roots(group: Any) -> None:
         "--several-roots",
         choices=SEVERAL_ROOTS,
         default="error",
-        help="if a tree made elsewhere has several roots, stop with an error (default), or keep "
-        "the first and make the others its children",
+        help="stop at a given tree with several roots (error, the default), or make the other "
+        "roots children of the first one (first)",
     )

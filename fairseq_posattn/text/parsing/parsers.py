@@ -1,4 +1,4 @@
-"""Parse lines safely: each line gets one result, in order, even if the parser fails on some."""
+"""Parse lines with one result per line, in order, even if the parser fails on some of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Line = TypeVar("Line", str, Sentence)  # a raw line, or a tokenised one
 
 
 class ParserFailure(Exception):
-    """This error says that the parser cannot parse a line."""
+    """Raised if the parser cannot parse a line."""
 
 
 def parse_safely(
@@ -25,11 +25,12 @@ def parse_safely(
     where: Callable[[int], str],
     on_failure: str,
 ) -> list[Sentence]:
-    """Parse all lines; a line that makes the parser fail stops the work or gets a flat tree.
+    """Parse all lines; find a line on which the parser fails by bisection.
 
-    Such lines are found by halving the lines again and again.
     parse: returns a tree for each line; any exception means that a line cannot be parsed.
-    words: returns the words of a line that could not be parsed, without a tree.
+    words: returns the words of a line that cannot be parsed.
+    where: returns the position of a line, for messages.
+    on_failure: "stop" raises an InputError for such a line, "flat" gives it a flat tree.
     """
     try:
         return checked(lines, parse(lines))
@@ -44,9 +45,9 @@ def parse_safely(
 
 
 def checked(lines: Sequence[Line], parsed: list[Sentence]) -> list[Sentence]:
-    """Return the parsed lines, or raise an error unless each is a tree of its line."""
+    """Return the parsed lines; raise an exception unless each is a valid tree of its line."""
     if len(parsed) != len(lines):
-        raise ParserFailure(f"it gave {len(parsed)} results for {len(lines)} lines")
+        raise ParserFailure(f"it returned {len(parsed)} results for {len(lines)} lines")
     for line, result in zip(lines, parsed, strict=True):
         match(str(line), result.tokens, "the parser's words")
         if fault := tree_fault(result.parents or []):
@@ -61,14 +62,14 @@ def _failed(
     on_failure: str,
     error: Exception,
 ) -> Sentence:
-    """Return a flat tree for a line that cannot be parsed, or stop, as --on-failure says."""
+    """Return a flat tree for a line that cannot be parsed, or raise an InputError."""
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     begin = shortened(plain_line(str(line)), 100)
     if on_failure == "stop":
         raise InputError(
-            f"{where}: the parser failed ({reason}) on '{begin}'; "
-            "with --on-failure flat (in translation: --missing-tree flat) the same command goes on "
-            "and gives such lines flat trees"
+            f"{where}: the parser failed ({reason}) on '{begin}'; run the same command with "
+            "--on-failure flat (in translation: --missing-tree flat) to resume and give such lines "
+            "flat trees"
         ) from error
     return words(line).flat(f"the parser failed ({reason}), so the line has a flat tree")
 
@@ -76,9 +77,9 @@ def _failed(
 def given_trees(
     lines: Sequence[str], given: Iterator[tuple[str, Sentence]], where: Callable[[int], str]
 ) -> list[Sentence]:
-    """Return trees made elsewhere, after a check that they are the trees of these lines.
+    """Return the given trees of lines; raise a TreeError unless each is a tree of its line.
 
-    given: yields each tree after its place, which is FILE:LINE.
+    given: yields FILE:LINE and the tree, for each line.
     """
     found = []
     for k, line in enumerate(lines):

@@ -1,7 +1,7 @@
-"""Parse a text to its CoNLL-U file, as a step from line to line that is cut into shards.
+"""Parse a text to a CoNLL-U file, in shards.
 
-OUT.parts keeps what is done, and OUT.json beside the result is its record: it says from what the
-result was made, and keeps the notes on single lines.
+OUT.parts contains completed shards. OUT.json records the inputs and settings of the result, and
+notes on individual lines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from fairseq_posattn.work.slurm_jobs import Jobs
 
 SUFFIXES = (".conllu.xz", ".conllu.zst", ".conllu")
 SHOWN_NOTES = 20
-LINES_AT_ONCE = 1000  # the parser gets this many lines together, and sorts them by length
+LINES_AT_ONCE = 1000  # lines per call of the parser, which sorts them by length
 
 
 def parse(
@@ -55,9 +55,9 @@ def parse(
     keep_parts: bool = False,
     wait: bool = False,
 ) -> None:
-    """Parse what is not parsed yet; when everything is, join and check it.
+    """Parse all shards that are not parsed yet, then check and join the result.
 
-    Slurm goes on with the work after this function has returned, unless `wait` is set.
+    On Slurm, this function returns while its jobs continue, unless `wait` is set.
     """
     refuse_unwritable(Path(out))
     if not out.endswith(SUFFIXES):
@@ -65,7 +65,7 @@ def parse(
     step, parts = parse_step(text, out, settings, trees), parts_folder(out)
 
     def attempt() -> LineWork | None:
-        """Return the parse that Slurm works on, or None when the result is there."""
+        """Return the work that Slurm has started, or None if the result is complete."""
         with locked(out, wait=wait):
             remove_rest(parts)
             key = step.key()
@@ -92,7 +92,7 @@ def parse(
 
 
 def parse_step(text: str, out: str, settings: ParserSettings, trees: str | None) -> LineStep:
-    """Return the parse as a step from line to line."""
+    """Return the parse as a line-by-line step."""
     return LineStep(
         "parse",
         [text, *([trees] if trees else [])],
@@ -116,14 +116,14 @@ def record_of(out: str) -> Path:
 
 
 def discard(out: str) -> None:
-    """Remove the parts of a parse that will not go on, unless Slurm is working on them."""
+    """Remove the shards of a parse that will not be resumed, unless Slurm is working on them."""
     if parts_folder(out).exists():
         with locked(out):
-            running.discard(parts_folder(out), "they parse with other choices")
+            running.discard(parts_folder(out), "they parse with other settings")
 
 
 def adopt_older_record(step: LineStep) -> None:
-    """Write the record of a parse of an earlier version, which had other keys, as it is now."""
+    """Convert the record of an earlier version, which has other keys, to the current format."""
     with contextlib.suppress(FileNotFoundError, InputError, KeyError):
         old = read_json(str(step.record), "")
         files = [old["source"], *([old["trees"]] if old["trees"] else [])]
@@ -133,9 +133,9 @@ def adopt_older_record(step: LineStep) -> None:
 
 
 def text_or_trees(text: str, trees: str | None, path: str) -> Iterator[bytes]:
-    """Yield the lines of the text, or each of the given trees after the number of its first line.
+    """Yield the lines of the text, or the given trees, each after the number of its first line.
 
-    The text begins with a byte order mark, so that a mark that begins its first line is not lost.
+    A byte order mark precedes the text, so that one that is part of its first line is preserved.
     """
     if path == text:
         if not count_lines(text):
@@ -147,14 +147,14 @@ def text_or_trees(text: str, trees: str | None, path: str) -> Iterator[bytes]:
     if found != lines:
         raise InputError(
             f"{trees}: the file has {found} trees for {lines} lines of text; name a file with one "
-            "for each line"
+            "tree per line"
         )
     for given in read_blocks(path):
         yield (f"{given.line}\n" + "\n".join(given.lines) + "\n\n").encode()
 
 
 def parse_part(settings: ParserSettings, trees: str | None, part: Part) -> Answer:
-    """Parse the lines of a shard, check what was written, and return the notes on lines."""
+    """Parse the lines of a shard, check the output, and return the notes on lines."""
     lines, notes = list(read_lines(part.inputs[0])), []
     with replaced_whole(part.outputs[0]) as path:
         with open_to_write(path) as packed, io.TextIOWrapper(packed, "utf-8", newline="\n") as file:
@@ -193,7 +193,7 @@ def parsed_lines(
 
 @contextlib.contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the garbage collector, which would take an eighth of a parser's time."""
+    """Disable the garbage collector, which takes an eighth of the parser's time."""
     gc.disable()
     try:
         yield
@@ -203,7 +203,7 @@ def gc_paused() -> Iterator[None]:
 
 
 def check_output(path: Path, lines: Sequence[str], start: int) -> None:
-    """Read the trees back from the file, and check that they are those of the lines."""
+    """Read the trees back from the file, and check that they match the lines."""
     begin = TEXT.rstrip()
     texts = [
         next(line for line in given.lines if line.startswith(begin)).removeprefix(begin)[1:]
@@ -211,13 +211,13 @@ def check_output(path: Path, lines: Sequence[str], start: int) -> None:
     ]
     if texts != [plain_line(line) for line in lines]:
         raise InputError(
-            f"{path}: the file has {len(texts)} trees, but not those of its {len(lines)} lines "
+            f"{path}: the file has {len(texts)} trees, which do not match its {len(lines)} lines "
             f"({start + 1} to {start + len(lines)} of the source); try again"
         )
 
 
 def read_given(path: str, trees: str, several_roots: str) -> Iterator[tuple[str, Sentence]]:
-    """Yield the given trees of a shard, each after its place in the file that it came from."""
+    """Yield the given trees of a shard, each after its FILE:LINE in the original file."""
     for given in read_blocks(path):
         sentence = parse_all_columns(
             ConlluBlock(trees, int(given.lines[0]), given.lines[1:]), several_roots
@@ -226,7 +226,7 @@ def read_given(path: str, trees: str, several_roots: str) -> Iterator[tuple[str,
 
 
 def show(result: Made, text: str, out: str) -> None:
-    """Say what was parsed, with the notes on single lines the first time."""
+    """Log what was parsed and, the first time, the notes on individual lines."""
     record, notes, lines = record_of(out), result.answer["notes"], result.answer["lines"]
     counts = f"{out}: {lines} lines, {lines} trees"
     if result.answer.get("shown"):
@@ -237,8 +237,8 @@ def show(result: Made, text: str, out: str) -> None:
         say(f"{Path(text)}:{number}: {note}")
     if len(notes) > SHOWN_NOTES:
         say(
-            f"there are {len(notes) - SHOWN_NOTES} more such lines, which the result marks by "
-            "'# note = '"
+            f"there are {len(notes) - SHOWN_NOTES} more such lines, marked by '# note = ' in the "
+            "result"
         )
     say(f"{counts}, checked against {text}")
     replace(result, answer={**result.answer, "shown": True}).write(record)

@@ -1,4 +1,4 @@
-"""Score a parser on trees that are known, by the scorer of CoNLL 2018, in percent."""
+"""Evaluate a parser on gold trees with the scorer of CoNLL 2018, in percent."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TEXT = {"token_f1": "Tokens", "word_f1": "Words"}
 
 
 def scores_of(parser: StanzaParser, trees: Sequence[Tree], raw: bool) -> dict[str, float]:
-    """Return the scores of tags and trees on the words of the treebank, and of the tokeniser.
+    """Return UPOS, UAS and LAS on gold words and, with `raw`, the F1 scores of the tokeniser.
 
-    raw: whether there is a tokeniser. It gets each sentence as a line.
+    raw: whether the parser has a tokeniser, which is evaluated on the text of each sentence.
     """
     gold = [tree.sentence for tree in trees]
     scores = chosen(TREES, gold, parser.parse_words(gold))
@@ -30,7 +30,7 @@ def scores_of(parser: StanzaParser, trees: Sequence[Tree], raw: bool) -> dict[st
 def chosen(
     names: dict[str, str], gold: Sequence[Sentence], found: Sequence[Sentence]
 ) -> dict[str, float]:
-    from udtools import udeval  # stanza brings it
+    from udtools import udeval  # a dependency of stanza
 
     def read(sentences: Sequence[Sentence]) -> Any:
         text = "".join(block("", one, number) for number, one in enumerate(sentences, 1))

@@ -1,4 +1,4 @@
-"""Parse with stanza (Qi et al. 2020) so that each line gets one tree, even if stanza cuts it."""
+"""Parse with stanza (Qi et al. 2020), with one tree per line even if stanza splits the line."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fairseq_posattn.trees.projection import match
 from fairseq_posattn.trees.sentence import Sentence, Tags, join_parts
 from fairseq_posattn.work.cluster import PARSER_THREADS
 
-PROCESSORS = "tokenize,pos,lemma,depparse"  # stanza adds mwt where the language has it
+PROCESSORS = "tokenize,pos,lemma,depparse"  # stanza adds mwt if the language needs it
 AFTER_TOKENIZATION = "pos,lemma,depparse"
-# These are the sentences and words in a batch; larger batches take gigabytes and are slower.
+# In sentences and words, respectively; larger batches need gigabytes and are slower.
 BATCHES = {"pos_batch_size": 100, "depparse_batch_size": 3000}
 
 
 class StanzaParser:
-    """This parser tokenises lines with stanza, or, with settings.tokenized, at their spaces."""
+    """A parser that tokenises lines with stanza or, with `settings.tokenized`, at spaces."""
 
     def __init__(self, settings: ParserSettings):
         self.settings = settings
@@ -35,7 +35,7 @@ class StanzaParser:
         return self.parse_words(self.tokenize(lines))
 
     def parse_words(self, lines_of_words: Sequence[Sentence]) -> list[Sentence]:
-        """Return the trees of lines whose words are known already."""
+        """Return the trees of tokenised lines."""
         parts = [self.parts(words) for words in lines_of_words]
         trees = iter(self.trees([part for of_line in parts for part in of_line]))
         return [
@@ -46,7 +46,7 @@ class StanzaParser:
     def words(self, line: str) -> Sentence:
         try:
             return self.tokenize([line])[0]
-        except Exception:  # the tokeniser failed, so the line is split at spaces
+        except Exception:  # if the tokeniser fails, split at spaces
             return at_spaces(line)
 
     def tokenize(self, lines: Sequence[str]) -> list[Sentence]:
@@ -60,7 +60,7 @@ class StanzaParser:
         return [one_line(line, next(documents)) if line.strip() else Sentence([]) for line in lines]
 
     def parts(self, line: Sentence) -> list[Sentence]:
-        """Return what is parsed at once: the line, or parts of it if it is too long, or nothing."""
+        """Return what to parse of a line: the line itself, parts of a long line, or nothing."""
         if len(line.words) <= self.settings.max_words:
             return [line] if line.words else []
         if self.settings.long_lines == "skip":
@@ -68,7 +68,7 @@ class StanzaParser:
         return list(cut(line, self.settings.max_words))
 
     def trees(self, parts: Sequence[Sentence]) -> list[Sentence]:
-        """Parse lines, or parts of lines, together."""
+        """Parse lines, or parts of lines, in one document."""
         if not parts:
             return []
         from stanza.models.common.doc import Document
@@ -77,7 +77,7 @@ class StanzaParser:
         self.pipeline.process(document, processors=AFTER_TOKENIZATION)
         if len(document.sentences) != len(parts):
             raise ParserFailure(
-                f"stanza gave {len(document.sentences)} trees for {len(parts)} sentences"
+                f"stanza returned {len(document.sentences)} trees for {len(parts)} sentences"
             )
         return [
             with_tree(part, sentence)
@@ -85,7 +85,7 @@ class StanzaParser:
         ]
 
     def tree_of_line(self, line: Sentence, parts: Sequence[Sentence]) -> Sentence:
-        """Join the parsed parts of a line; without parts, the line has no tree."""
+        """Join the parsed parts of a line; without parts, return it without a tree."""
         long = f"the line has {len(line.words)} words, more than --max-words"
         if not parts and line.words:
             return line.without_tree(f"{long}, so it was skipped and has no tree")
@@ -95,19 +95,19 @@ class StanzaParser:
 
 @lru_cache(maxsize=1)
 def load_parser(settings: ParserSettings) -> StanzaParser:
-    """Load the parser once in each process."""
+    """Load a parser, and cache it for this process."""
     parser = StanzaParser(settings)
-    gc.freeze()  # the garbage collector need not look through the model again and again
+    gc.freeze()  # exclude the model from garbage collection
     return parser
 
 
 def at_spaces(line: str) -> Sentence:
-    """Split a line at spaces and tabs; other whitespace stays inside its word."""
+    """Split a line at spaces and tabs only; other whitespace remains part of a word."""
     return Sentence([word for word in line.replace("\t", " ").split(" ") if word])
 
 
 def one_line(line: str, document) -> Sentence:
-    """Return stanza's words of a line as one sentence, even if it found several, or none."""
+    """Return stanza's words of a line as one sentence, even if it found several or none."""
     parsed = Sentence([])
     for token in (token for sentence in document.sentences for token in sentence.tokens):
         form = line[token.start_char : token.end_char]  # stanza's own text may be <UNK>
@@ -152,7 +152,7 @@ def with_tree(line: Sentence, sentence) -> Sentence:
     """Return the words of a line with the tree and the tags that stanza found."""
     if len(sentence.words) != len(line.words):
         raise ParserFailure(
-            f"stanza gave a tree of {len(sentence.words)} words for {len(line.words)} words"
+            f"stanza returned a tree of {len(sentence.words)} words for {len(line.words)} words"
         )
     found = sentence.words
     parents = [int(word.head) for word in found]
@@ -171,7 +171,7 @@ def load_pipeline(settings: ParserSettings):
 
     gpu = torch.cuda.is_available()
     if not gpu:
-        # the workers of a machine share its cores, so several threads in each would be far slower
+        # the workers of a machine share its cores, so several threads in each would be much slower
         torch.set_num_threads(int(os.environ.get(PARSER_THREADS, "1")))
     options = (
         {"tokenize_pretokenized": True} if settings.tokenized else {"tokenize_no_ssplit": True}
@@ -190,20 +190,20 @@ def load_pipeline(settings: ParserSettings):
                 **options,
                 **folder,
             )
-        except Exception as error:  # stanza raises a dozen types, for missing and damaged files
+        except Exception as error:  # stanza raises a dozen types for missing or damaged files
             raise InputError(missing_model(settings, error, messages)) from error
 
 
 @contextlib.contextmanager
 def stanza_messages() -> Iterator[list[str]]:
-    """Yield the messages that stanza logs, and print none of them.
+    """Collect the messages that stanza logs, without printing them.
 
-    Only these messages name a file that is damaged.
+    A damaged file is named in these messages only.
     """
     logger, messages = logging.getLogger("stanza"), []
     handlers, logger.handlers = logger.handlers, [logging.Handler()]
     keep = logger.handlers[0]
-    # this one handler, which no other logger has, keeps messages instead of writing them
+    # this handler belongs to no other logger, so changing its method is safe
     keep.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
     try:
         yield messages
@@ -217,18 +217,18 @@ def missing_model(settings: ParserSettings, error: Exception, messages: Sequence
     models = Path(model_folder(settings), settings.lang)
     if models.is_dir() and not settings.tokenized and not (models / "tokenize").exists():
         return (
-            f"{models}: stanza's models for '{settings.lang}' have no tokeniser; let others split "
-            "the text, with --tokenize moses or spaces (in posattn-parse: --tokenized)"
+            f"{models}: stanza's models for '{settings.lang}' have no tokeniser; tokenise the text "
+            "with --tokenize moses or spaces (in posattn parse: --tokenized)"
         )
     return (
         f"no stanza model for '{settings.lang}' (package {settings.package}) can be loaded from "
-        f"{model_folder(settings)}: {reason}; get it with --download, or name a folder that has it "
-        "with --model-dir (in translation: --parser-dir)"
+        f"{model_folder(settings)} ({reason}); get it with --download, or name its folder with "
+        "--model-dir (in translation: --parser-dir)"
     )
 
 
 def model_folder(settings: ParserSettings) -> str:
-    """Return the folder in which stanza looks for its models."""
+    """Return the folder of stanza's models."""
     if settings.model_dir:
         return settings.model_dir
     from stanza.resources.common import DEFAULT_MODEL_DIR
@@ -237,28 +237,28 @@ def model_folder(settings: ParserSettings) -> str:
 
 
 def download(settings: ParserSettings) -> None:
-    """Download stanza's models, which is done only on request."""
+    """Download stanza's models."""
     stanza = import_stanza()
     folder = {"model_dir": settings.model_dir} if settings.model_dir else {}
     try:
         stanza.download(
             settings.lang, package=settings.package, processors=PROCESSORS, verbose=False, **folder
         )
-    except Exception as error:  # stanza lets through what requests, json and others raise
+    except Exception as error:  # stanza passes on exceptions of requests, json and others
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"the stanza model for '{settings.lang}' cannot be downloaded: {reason}; check the "
+            f"the stanza model for '{settings.lang}' cannot be downloaded ({reason}); check the "
             "network, or download it on another machine and name the folder with --model-dir"
         ) from error
 
 
 def import_stanza():
-    """Import stanza, or raise an error that says how it is installed."""
+    """Import stanza; if it is missing, raise an InputError with instructions."""
     try:
         import stanza
     except ImportError:
         raise InputError(
-            "stanza is not installed: pip install 'fairseq_posattn[parse]' "
+            "stanza is not installed; run pip install 'fairseq_posattn[parse]' "
             "(in a checkout: pip install -c constraints.txt '.[parse]')"
         ) from None
     return stanza

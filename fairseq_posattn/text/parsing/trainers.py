@@ -1,4 +1,4 @@
-"""Run stanza's trainers, each in a process of its own: they reseed and log for all of it."""
+"""Run stanza's trainers in separate processes, because they set global seeds and log handlers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from fairseq_posattn.work.running import clock
 
 MODULES = {"tokenize": "tokenizer", "mwt": "mwt_expander", "pos": "tagger", "depparse": "parser"}
 STEP = re.compile(rb"step\s+(\d+)\s*/\s*(\d+)", re.I)
-TAIL = 4096  # the last step stands in so many bytes of a log
+TAIL = 4096  # the number of bytes at the end of a log that contain the last step
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_BETWEEN_LINES = 30
 
 
 @dataclass(frozen=True)
 class Size:
-    """A size has the numbers of sentences to use at most, and the options of the trainers.
+    """A size of parser models, with the options of stanza's trainers.
 
-    train, dev: so many sentences are learnt from, and choose the best step.
-    network: options of tagger and parser; what follows them wins.
+    train, dev: the maximal numbers of sentences for training, and for choosing the best step.
+    network: common options of tagger and parser, which `pos` and `depparse` override.
     """
 
     name: str
@@ -47,7 +47,6 @@ class Size:
     depparse: str = ""
 
     def of(self, processor: str) -> str:
-        """Return the options for a trainer."""
         own: str = getattr(self, processor)
         return f"{self.network} {own}" if processor in ("pos", "depparse") else own
 
@@ -63,8 +62,8 @@ SMALL = Size(
     " --lr 3e-3 --dropout 0.2 --word_dropout 0.1",
     pos="--hidden_dim 96 --composite_deep_biaff_hidden_dim 32 --batch_size 32 --lr 4e-3"
     " --dropout 0.1 --word_dropout 0.05 --max_steps 1800 --eval_interval 600 --fix_eval_interval",
-    # The trainer's own first optimizer, adadelta, wants long trainings. There is a second one, as
-    # nothing else lowers the learning rate at a given step.
+    # The trainer's default optimizer, adadelta, needs a long training. A second optimizer is used
+    # because no other option lowers the learning rate at a given step.
     depparse="--batch_size 750 --max_steps 2000 --eval_interval 200 --optim adam --beta2 0.95"
     " --weight_decay 0 --no_plateau --second_optim adam --second_optim_start_step 1200"
     " --second_lr 8e-4 --second_warmup_steps 0",
@@ -80,12 +79,12 @@ TINY = replace(
     depparse=f"{SMALL.depparse} --batch_size 500 --max_steps 300 --eval_interval 100"
     " --second_optim_start_step 200",
 )
-FULL = Size("full", dev=2000)  # stanza's own choices
+FULL = Size("full", dev=2000)  # stanza's defaults
 SIZES = {size.name: size for size in (TINY, SMALL, FULL)}
 
 
 def options_of(processor: str, size: Size, train: Corpus, dev: Corpus) -> list[str]:
-    """Return the options for a trainer: its files, and what the size says."""
+    """Return a trainer's options: its files, and those of the size."""
     files = {"train_file": train.conllu, "eval_file": dev.conllu}
     more = ""
     if processor == "tokenize":
@@ -94,7 +93,7 @@ def options_of(processor: str, size: Size, train: Corpus, dev: Corpus) -> list[s
         files |= {"mwt_json_file": train.expansions}
     elif processor == "mwt":
         files |= {"gold_file": dev.conllu}
-    else:  # there are neither word vectors nor tags but the UPOS
+    else:  # without word vectors, and with UPOS as the only tags
         more = "--no_pretrain --word_cutoff 2"
     if processor == "depparse":
         more += " --no_xpos --no_ufeats"
@@ -103,9 +102,9 @@ def options_of(processor: str, size: Size, train: Corpus, dev: Corpus) -> list[s
 
 
 def run_trainer(processor: str, options: list[str], log: Path, name: str) -> None:
-    """Run a trainer to its end, and show how far it is; its output goes to a file.
+    """Run a trainer, write its output to a log, and show its progress.
 
-    name: what the user calls it.
+    name: the name of the model in messages.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -124,28 +123,28 @@ def run_trainer(processor: str, options: list[str], log: Path, name: str) -> Non
         trainer.kill()
         trainer.join()
         progress.end()
-    with contextlib.suppress(EOFError):  # if it has sent nothing
+    with contextlib.suppress(EOFError):  # raised if the trainer sent no error
         raise receiver.recv()
     if trainer.exitcode:
         raise InputError(failure(trainer.exitcode, log, name))
 
 
 def failure(code: int, log: Path, name: str) -> str:
-    """Return the message for a trainer that has failed with this exit code."""
+    """Return the message for a trainer that failed with this exit code."""
     if code < 0:
         return (
-            f"{name}: the trainer was killed by signal {-code}, perhaps for lack of memory; run "
-            "the same command again, which goes on from here"
+            f"{name}: the trainer was killed by signal {-code}, perhaps because memory ran out; "
+            "run the same command again to resume"
         )
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return (
         f"{log}:{len(lines)}: stanza's trainer failed ({lines[-1] if lines else 'no output'}); "
-        "see there, and begin anew with another --work"
+        "read this log, and start again with another --work"
     )
 
 
 def be_trainer(parent: int, name: str, options: list[str], log: Path, sender: Any) -> None:
-    """Run a module of stanza in this process, which dies with its parent."""
+    """Run a trainer of stanza in this process, which ends with its parent."""
     be_worker(parent, None, on_gpus=False)
     with open(log, "w") as file:
         os.dup2(file.fileno(), 1)
@@ -157,7 +156,7 @@ def be_trainer(parent: int, name: str, options: list[str], log: Path, sender: An
 
 
 def save_whole(save: Callable, sender: Any, value: object, path: str, **options: Any) -> None:
-    """Save as torch does, whole or not at all; stanza itself would go on without the file."""
+    """Save atomically, and exit if writing fails, which stanza would ignore."""
     buffer = io.BytesIO()
     save(value, buffer, **options)
     try:
@@ -169,7 +168,7 @@ def save_whole(save: Callable, sender: Any, value: object, path: str, **options:
 
 
 class Progress:
-    """This class shows how far a trainer is, as its log tells, on a terminal or in a log."""
+    """Shows the progress of a trainer, which is read from its log."""
 
     def __init__(self, log: Path, name: str):
         self.log, self.name = log, name
@@ -178,7 +177,7 @@ class Progress:
         self.first: tuple[float, int] | None = None  # time and number of the first step seen
 
     def look(self) -> None:
-        """Show the last step and the time that is left, but not too often in a log."""
+        """Show the last step and the remaining time, on a terminal or, less often, in a log."""
         now = time.monotonic()
         if (self.alive or now - self.said > SECONDS_BETWEEN_LINES) and (found := self.steps()):
             self.said, (step, steps) = now, found
@@ -189,12 +188,11 @@ class Progress:
             print(f"{line:<78}", end="\r" if self.alive else "\n", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Leave the last line on a terminal."""
         if self.alive and self.first:
             print(file=sys.stderr)
 
     def steps(self) -> tuple[int, int] | None:
-        """Return the last step that the log tells of, and how many there may be."""
+        """Return the last step in the log, and the maximal number of steps."""
         with contextlib.suppress(FileNotFoundError), open(self.log, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
             if found := STEP.findall(file.read()):

@@ -1,7 +1,7 @@
-"""Train a tokeniser, a tagger and a parser of stanza from a treebank, with stanza's own trainers.
+"""Train a tokeniser, a tagger and a parser of stanza on a treebank, with stanza's own trainers.
 
-OUT.work keeps what is done, with the logs of the trainers. OUT is a folder of models as stanza
-downloads one, with a record of the training.
+OUT.work contains completed models and the trainers' logs. OUT is a folder of models in stanza's
+layout, with a record of the training.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ def train_parser(
     cpu: bool = False,
     work: Path | None = None,
 ) -> dict[str, float]:
-    """Train what is not trained yet, make the folder of models, and return the scores on dev.
+    """Train all models, write them to the folder `out`, and return the scores on dev.
 
-    A call with the same files and choices goes on where another one was killed.
+    A call with the same files and options resumes a training that was killed.
     """
     stanza = import_stanza()
     if not LANGUAGE.fullmatch(lang):
-        raise InputError(f"--lang {lang}: this is no code of a language; name one such as cop")
+        raise InputError(f"--lang {lang} is not a language code; give a code such as cop")
     with locked(out):
         files = [fingerprint(train), fingerprint(dev)]
         key = {"files": files, "lang": lang, "size": asdict(size), "tokenizer": tokenizer}
         if before := made_before(out / RECORD, key, models_in(out)):
-            say(f"{out}: this was trained before")
+            say(f"{out}: the models are trained already")
             return before.answer["scores"]
         if is_used(out):
             raise InputError(
-                f"{out}: the folder holds something else than the parser of this treebank, "
+                f"{out}: the folder contains files other than the parser of this treebank, "
                 "language and size; name another folder, or remove this one"
             )
         work = work or Path(f"{out}.work")
@@ -71,12 +71,11 @@ def train_parser(
 
 
 def models_in(folder: Path) -> list[Path]:
-    """Return the files of a folder of models, in a fixed order."""
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != RECORD)
 
 
 class Training:
-    """This class trains the models of a folder one by one, in a folder of work."""
+    """Trains models one after the other, in a work folder."""
 
     def __init__(
         self, train: Path, dev: Path, lang: str, size: Size, tokenizer: bool, cpu: bool, work: Path
@@ -92,7 +91,7 @@ class Training:
         self.steps = Steps(work)
 
     def scores(self) -> dict[str, float]:
-        """Train what is not trained yet, and return the scores on dev."""
+        """Train all models that are not trained yet, and return the scores on dev."""
         files = [file for corpus in self.corpora for file in corpus]
         choices = [self.size.train, self.size.dev, self.mwt]
         self.steps.do("treebank", choices, self.given, files, self.write_corpora)
@@ -105,20 +104,19 @@ class Training:
         return read_json(scores, "remove it")
 
     def write_corpora(self) -> None:
-        """Write the files of the trainers."""
         sizes = [self.size.train, self.size.dev]
         for corpus, trees, at_most in zip(self.corpora, self.trees, sizes, strict=True):
             corpus.write(spread(trees, at_most), self.mwt)
 
     def train(self, processor: str, files: list[Path]) -> None:
-        """Train a model, or go on with its training."""
+        """Train a model, or resume its training."""
         name, package = NAMES[processor], self.size.name
         model = self.models / self.lang / processor / f"{package}.pt"
         checkpoint = self.work.absolute() / "parser.checkpoint.pt"
         options = ["--mode", "train", "--seed", "1", "--lang", self.lang, *self.cpu]
         options += ["--shorthand", f"{self.lang}_{package}"]
         options += ["--save_dir", str(model.parent), "--save_name", model.name]
-        if processor == "depparse":  # the only trainer that keeps checkpoints
+        if processor == "depparse":  # the only trainer that writes checkpoints
             options += ["--checkpoint_save_name", str(checkpoint)]
         options += options_of(processor, self.size, *self.corpora)
 
@@ -134,14 +132,12 @@ class Training:
         self.steps.do(name, choices, files, [model], action, forget)
 
     def resources(self) -> dict:
-        """Return what stanza looks up: which models there are and which it takes."""
         chosen = {**dict.fromkeys(self.processors, self.size.name), "lemma": "identity"}
         models: dict = {processor: {package: {}} for processor, package in chosen.items()}
         packages = {"default": chosen}
         return {self.lang: {"lang_name": self.lang, **models, "packages": packages}}
 
     def evaluate(self, path: Path) -> None:
-        """Write the scores on dev."""
         settings = ParserSettings(
             lang=self.lang, model_dir=str(self.models), tokenized=not self.tokenizer
         )

@@ -1,4 +1,4 @@
-"""Read a treebank, and write it as stanza's trainers read it."""
+"""Read a treebank, and write the input files of stanza's trainers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKED = ("", ".gz", ".xz", ".zst")
 
 
 def files_of(treebank: Path) -> tuple[Path, Path]:
-    """Return the files for training and development of a folder of Universal Dependencies."""
+    """Return the training and development files of a folder of Universal Dependencies."""
     if not treebank.is_dir():
         raise InputError(
             f"{treebank}: there is no such folder; name one of Universal Dependencies, or two "
@@ -37,12 +37,12 @@ def files_of(treebank: Path) -> tuple[Path, Path]:
 
 
 def one_file(treebank: Path, pattern: str) -> Path:
-    """Return the only file of such a name, which may be packed."""
+    """Return the only file that matches a pattern, possibly compressed."""
     found = sorted(path for end in PACKED for path in treebank.glob(pattern + end))
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "no such file"
         raise InputError(
-            f"{treebank}/{pattern}: one file is needed, but there is {names}; name the files with "
+            f"{treebank}/{pattern}: expected one file, found {names}; name the files with "
             "--train and --dev"
         )
     return found[0]
@@ -50,16 +50,17 @@ def one_file(treebank: Path, pattern: str) -> Path:
 
 @dataclass
 class Tree:
-    """This is a sentence of a treebank, with the text that it was written as."""
+    """A sentence of a treebank, with its original text."""
 
     sentence: Sentence
     text: str
     begins_paragraph: bool
 
     def labels(self, mwt: bool) -> str:
-        """Label characters as stanza does: 1 ends a token, 3 one of several words; 2, 4 a sentence.
+        """Return stanza's labels of the characters.
 
-        mwt: whether tokens of several words are told from others.
+        1 marks the last character of a token, 3 that of a multiword token, and 2 or 4 the same at
+        the end of the sentence. mwt: whether multiword tokens are distinguished.
         """
         labels, end = [0] * len(self.text), 0
         for token, words in self.sentence.counted_tokens():
@@ -70,7 +71,7 @@ class Tree:
 
 
 def read_trees(path: Path) -> list[Tree]:
-    """Return the checked sentences of a file, of which each word has all that is learnt."""
+    """Read the sentences of a file; raise an InputError if a tree or a label is missing."""
     trees = [tree for given in read_blocks(str(path)) if (tree := read_tree(given))]
     if not trees:
         raise InputError(f"{path}: the file has no sentences; name one with trees")
@@ -78,20 +79,20 @@ def read_trees(path: Path) -> list[Tree]:
 
 
 def read_tree(given: ConlluBlock) -> Tree | None:
-    """Return the sentence of a block, or None for a block of comments alone."""
+    """Return the sentence of a block, or None if the block contains only comments."""
     sentence = parse_all_columns(given)
     if not sentence.words:
         return None
     if sentence.parents is None:
-        raise InputError(f"{sentence.where}: the sentence has no tree (HEAD is _); leave it out")
+        raise InputError(f"{sentence.where}: the sentence has no tree (HEAD is _); remove it")
     rows = [(k, line.split("\t")) for k, line in enumerate(given.lines) if line[0] != "#"]
     words = [(k, row) for k, row in rows if row[0].isdecimal()]
     assert sentence.tags and sentence.relations
     for (k, _), tags, relation in zip(words, sentence.tags, sentence.relations, strict=True):
         if missing := "UPOS" if tags.upos == "_" else "DEPREL" if relation == "_" else None:
             where = f"{given.path}:{given.line + k}"
-            raise InputError(f"{where}: the word has no {missing}, which is learnt; fill it in")
-    # with spaces inside, as the text has them
+            raise InputError(f"{where}: the word has no {missing}, which training needs; add it")
+    # words may contain spaces
     sentence.words = [row[FORM] for _, row in words]
     tokens = [row[FORM] for _, row in rows if MULTIWORD.fullmatch(row[0])]
     sentence.multiword = [
@@ -116,26 +117,26 @@ def refuse_other_text(text: str, sentence: Sentence, where: str) -> None:
         if not found or before.strip():
             goes_on = shortened((before + found + rest).strip())
             raise InputError(
-                f"{where}: the text goes on with '{goes_on}', where the tree has "
-                f"'{shortened(token)}'; mend the text, or remove this line"
+                f"{where}: the text continues with '{goes_on}', but the tree with "
+                f"'{shortened(token)}'; correct the text, or remove this line"
             )
 
 
 class Corpus(NamedTuple):
-    """These are the files that the trainers read, for one split."""
+    """The trainers' input files for a split."""
 
     conllu: Path
     text: Path
     labels: Path
-    expansions: Path  # none; an augmentation of the tokeniser asks for them
+    expansions: Path  # an empty list, which the tokeniser's trainer requires
 
     @classmethod
     def of(cls, start: Path) -> Corpus:
-        """Return the files whose names begin so."""
+        """Return the files with this path and different suffixes."""
         return cls(*(start.with_suffix(f".{end}") for end in cls._fields))
 
     def write(self, trees: Sequence[Tree], mwt: bool) -> None:
-        """Write the trees with what the pipeline will have, and the text with its labels."""
+        """Write the trees, reduced to the columns that the pipeline has, and the labelled text."""
         texts, labels = [], []
         for paragraph in paragraphs(trees):
             texts.append(" ".join(tree.text for tree in paragraph))
@@ -149,13 +150,13 @@ class Corpus(NamedTuple):
 
 
 def as_the_pipeline_has_it(sentence: Sentence) -> Sentence:
-    """Return a sentence whose lemmas are the words, and which has no tags but the UPOS."""
+    """Return a sentence with its words as lemmas, and with UPOS as the only tags."""
     pairs = zip(sentence.words, sentence.tags or [], strict=True)
     return replace(sentence, tags=[Tags(lemma=word, upos=tags.upos) for word, tags in pairs])
 
 
 def paragraphs(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
-    """Yield sentences that follow each other in a text; each by itself where nothing tells."""
+    """Yield the paragraphs of a treebank; if it marks none, each sentence is a paragraph."""
     told = any(tree.begins_paragraph for tree in trees)
     paragraph: list[Tree] = []
     for tree in trees:
@@ -167,6 +168,6 @@ def paragraphs(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
 
 
 def spread(trees: Sequence[Tree], at_most: int | None) -> Sequence[Tree]:
-    """Return at most so many sentences, from all over the treebank, which is sorted by genre."""
+    """Return at most `at_most` evenly spaced sentences, because treebanks are sorted by genre."""
     every = max(1, len(trees) // at_most) if at_most else 1
     return list(islice(trees[::every], at_most))

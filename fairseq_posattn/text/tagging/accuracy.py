@@ -1,4 +1,4 @@
-"""Compute the accuracy over all words, over unknown words, and over ambiguous words."""
+"""The tagging accuracy on all words, on out-of-vocabulary words, and on ambiguous words."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ GROUPS = {"": "accuracy", "oov_": "oov_accuracy", "ambiguous_": "ambiguous_accur
 
 
 def totals(outputs: Iterable[dict]) -> dict[str, float]:
-    """Sum over batches or processes the loss, and for each group its words and right words."""
+    """Sum losses, and numbers of words and of correct words of each group, over all outputs."""
     outputs = list(outputs)
     parts = ["loss", *(f"{prefix}{part}" for prefix in GROUPS for part in ("words", "right"))]
     return {part: sum(float(output.get(part, 0)) for output in outputs) for part in parts}
 
 
 def mean_loss(total: dict[str, float]) -> float:
-    """Return the mean loss of a word, in bits."""
+    """Return the mean loss per word, in bits."""
     return total["loss"] / max(total["words"], 1) / math.log(2)
 
 
 def percentages(total: dict[str, float]) -> dict[str, float]:
-    """Return the accuracy of each group in percent; a group without a word has none."""
+    """Return the accuracy on each group in percent, without groups that have no words."""
     return {
         name: 100 * total[f"{prefix}right"] / total[f"{prefix}words"]
         for prefix, name in GROUPS.items()
@@ -35,7 +35,7 @@ def percentages(total: dict[str, float]) -> dict[str, float]:
 
 
 def read_curve(path: str | Path) -> list[dict]:
-    """Read the points of a learning curve; there are none if there is no file yet."""
+    """Read the points of a learning curve, or none if the file does not exist."""
     if not Path(path).exists():
         return []
     points = []

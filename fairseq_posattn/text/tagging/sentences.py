@@ -1,7 +1,7 @@
-"""Read words with their tags from CoNLL-U or from two columns.
+"""Read tagged sentences from CoNLL-U, or from files with two columns.
 
-A line of two columns holds a word and its tag, as PTB is often kept, and blank lines separate the
-sentences.
+In the latter, which are common for the PTB, each line contains a word and its tag, and blank lines
+separate sentences.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ NO_TAG = "_"
 
 @dataclass(slots=True)
 class TaggedSentence:
-    """A tagged sentence has words and their tags, with None for a word that has no tag (`_`).
+    """A sentence of words with tags; the tag is None if it is `_` in the file.
 
-    A word without a tag is read, but the model does not learn from it, and it is not counted.
+    A word without a tag is part of the input, but is ignored in training and evaluation.
     """
 
     words: list[str]
@@ -32,7 +32,7 @@ class TaggedSentence:
 
 
 def read_tagged(path: str | Path, column: str = "upos") -> Iterator[TaggedSentence]:
-    """Yield the sentences of a file, which may be plain, .gz, .xz or .zst."""
+    """Yield the sentences of a file, which may be compressed as .gz, .xz or .zst."""
     blocks = read_blocks(str(path))
     head = []
     for block in blocks:
@@ -47,10 +47,9 @@ def read_tagged(path: str | Path, column: str = "upos") -> Iterator[TaggedSenten
 
 
 def is_conllu(head: list[ConlluBlock]) -> bool:
-    """Return whether a file is CoNLL-U, from its first sentences.
+    """Return whether a file is CoNLL-U, given its blocks up to the first with a non-comment line.
 
-    These go on up to one with a line that is no comment. A file of two columns has no comments:
-    '# #' is a word and its tag there.
+    A file with two columns has no comments; a line '# #' is a word and its tag.
     """
     lines = [line for block in head for line in block.lines]
     return any(line.count("\t") == COLUMNS - 1 for line in lines) or all(
@@ -59,7 +58,7 @@ def is_conllu(head: list[ConlluBlock]) -> bool:
 
 
 def conllu_sentence(block: ConlluBlock, column: str) -> TaggedSentence:
-    """Read a sentence of CoNLL-U; comments, multiword lines (3-4) and empty nodes are skipped."""
+    """Read a sentence of CoNLL-U; skip comments, multiword tokens (3-4) and empty nodes."""
     words: list[str] = []
     tags: list[str | None] = []
     for number, line in enumerate(block.lines, start=block.line):
@@ -74,14 +73,14 @@ def conllu_sentence(block: ConlluBlock, column: str) -> TaggedSentence:
 
 
 def two_columns(block: ConlluBlock, column: str) -> TaggedSentence:
-    """Read a sentence of two columns, which a tab or spaces separate."""
+    """Read a sentence with two columns, separated by a tab or by spaces."""
     words, tags = [], []
     for number, line in enumerate(block.lines, start=block.line):
         columns = line.split("\t") if "\t" in line else line.split()
         if len(columns) != 2 or not all(columns):
             raise InputError(
-                f"{block.path}:{number}: a word and its tag are expected, but this line has "
-                f"{len(columns)} columns; write two columns in all lines, or the ten of CoNLL-U"
+                f"{block.path}:{number}: expected a word and its tag, found {len(columns)} "
+                "columns; write two columns in all lines, or the ten of CoNLL-U"
             )
         words.append(checked(columns[0], block.path, number))
         tags.append(None if columns[1] == NO_TAG else checked(columns[1], block.path, number))
@@ -89,9 +88,9 @@ def two_columns(block: ConlluBlock, column: str) -> TaggedSentence:
 
 
 def checked(text: str, path: str, number: int) -> str:
-    """Return a word or a tag, or refuse one that a line of a dictionary cannot hold."""
+    """Return a word or tag; raise an InputError if it does not fit a line of a dictionary."""
     if "\r" in text:
         raise InputError(
-            f"{path}:{number}: '{text}' has a carriage return inside; remove it with tr -d '\\r'"
+            f"{path}:{number}: '{text}' contains a carriage return; remove it with tr -d '\\r'"
         )
     return text

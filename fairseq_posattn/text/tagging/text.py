@@ -1,4 +1,4 @@
-"""Read new text for the tagger, and write the same text with the tags that it found."""
+"""Read new text for the tagger, and write the same text with tags."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from fairseq_posattn.text.tagging.sentences import TAG_COLUMNS
 from fairseq_posattn.trees.conllu import FORM, is_word
 
 BOM = "\ufeff"
-WORD_LINE = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){4}")  # this also matches lines that are damaged
+WORD_LINE = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){4}")  # also matches damaged lines
 COMMENT = re.compile(r"# ?(newdoc|newpar|sent_id|text|global\.columns)\b")
 FORMATS = {"pairs": "{word}_{tag}", "tags": "{tag}"}
 
 
 class Untagged(Protocol):
-    """An untagged sentence is a sentence of new text, which knows how to show its tags."""
+    """A sentence of new text."""
 
     words: list[str]
 
     def tagged(self, tags: Sequence[str]) -> str:
-        """Return the text as it was read, with the tags."""
+        """Return the original text with tags."""
 
 
 @dataclass
 class TextLine:
-    """A line of plain text holds words separated by spaces or tabs."""
+    """A line of plain text, with words separated by spaces or tabs."""
 
     words: list[str]
     pattern: str
@@ -41,10 +41,9 @@ class TextLine:
 
 @dataclass
 class ConlluLines:
-    """This class holds the lines of a sentence in CoNLL-U, and the blank lines after it.
+    """The lines of a CoNLL-U sentence, including the blank lines after it.
 
-    Only the column of tags is changed. `rows` says which of the lines are words, and not comments,
-    multiword tokens or empty nodes.
+    rows: the indices of the lines with words. column: the column of tags, which alone changes.
     """
 
     lines: list[str]
@@ -64,7 +63,7 @@ class ConlluLines:
 def read_text(
     lines: Iterable[bytes], source: str, column: str, format: str | None
 ) -> Iterator[Untagged]:
-    """Yield the sentences of a text, which is CoNLL-U or has words between spaces.
+    """Yield the sentences of a text, in CoNLL-U or with words separated by spaces.
 
     source: the name of the file, for messages.
     """
@@ -78,23 +77,23 @@ def read_text(
     if is_conllu(head):
         if format:
             raise InputError(
-                f"{source}: the text is CoNLL-U and stays so; leave out --format, which is for "
-                "plain text"
+                f"{source}: --format applies to plain text, but the text is CoNLL-U, which keeps "
+                "its format; leave the option out"
             )
         return read_conllu_text(whole, source, TAG_COLUMNS[column])
     return read_plain_text(whole, FORMATS[format or "pairs"])
 
 
 def is_comment(line: str) -> bool:
-    """Return whether a line is a comment of CoNLL-U, if the text is CoNLL-U."""
+    """Return whether a line is a comment, if the text is CoNLL-U."""
     return line.lstrip(BOM).startswith("#")
 
 
 def is_conllu(head: list[str]) -> bool:
-    """Return whether a text is CoNLL-U, from its first lines up to one that is no comment.
+    """Return whether a text is CoNLL-U, given its lines up to the first that is not a comment.
 
-    That line must look like one of CoNLL-U. If all lines are comments, they must say what comments
-    of CoNLL-U say.
+    That line must look like a word of CoNLL-U. If all lines are comments, they must be standard
+    comments of CoNLL-U.
     """
     if any(WORD_LINE.match(line.lstrip(BOM)) for line in head):
         return True
@@ -102,26 +101,26 @@ def is_conllu(head: list[str]) -> bool:
 
 
 def decode(lines: Iterable[bytes], source: str) -> Iterator[str]:
-    """Yield the lines as text, and refuse what is not UTF-8."""
+    """Decode lines; raise an InputError at the first line that is not UTF-8."""
     for number, line in enumerate(lines, start=1):
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise InputError(
                 f"{source}:{number}: the line is not UTF-8 ({error.reason}); convert the text, "
-                "with iconv for example"
+                "for example with iconv"
             ) from error
 
 
 def read_plain_text(lines: Iterable[str], pattern: str) -> Iterator[TextLine]:
-    """Yield a sentence for each line of plain text; `pattern` says how tagged words are written."""
+    """Yield a sentence for each line of plain text. pattern: the format of tagged words."""
     for number, line in enumerate(lines, start=1):
         line = line.lstrip(BOM) if number == 1 else line
         yield TextLine([word for word in re.split(r"[ \t\r\n]+", line) if word], pattern)
 
 
 def read_conllu_text(lines: Iterable[str], source: str, column: int) -> Iterator[ConlluLines]:
-    """Yield the sentences of CoNLL-U with all their lines; `column` will hold the tags."""
+    """Yield the sentences of a CoNLL-U text. column: where to write the tags."""
     sentence, ended = ConlluLines([], [], [], column), False
     for number, line in enumerate(lines, start=1):
         blank = not line.strip("\r\n")

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_vectors(path: str, dictionary, embedding: Tensor) -> int:
-    """Copy the vectors of the dictionary's words into rows of the embedding; return how many."""
+    """Copy the vectors of a dictionary's words into an embedding, and return their number."""
     found = set()
     with torch.no_grad():
         for word, vector in read_vectors(path, embedding.size(1), dictionary.indices):
@@ -28,19 +28,19 @@ def load_vectors(path: str, dictionary, embedding: Tensor) -> int:
                 embedding[row] = torch.from_numpy(vector)
                 found.add(row)
     words = len(dictionary) - dictionary.nspecial
-    logger.info("%s: vectors of %d of %d words", path, len(found), words)
+    logger.info("%s: loaded vectors of %d of %d words", path, len(found), words)
     if not found:
         raise InputError(
-            f"{path}: the file has none of the {words} words of the dictionary; name the vectors "
-            "of this language"
+            f"{path}: the file contains none of the dictionary's {words} words; name a file of "
+            "vectors for this language"
         )
     return len(found)
 
 
 def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the wanted words with their vectors.
+    """Yield those words of a file that are in `wanted`, with their vectors.
 
-    The first line may hold the numbers of words and columns, and a word may hold spaces.
+    The first line may contain the numbers of words and columns, and words may contain spaces.
     """
     for number, line in enumerate(read_lines(path), start=1):
         if number == 1:
@@ -56,24 +56,23 @@ def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarra
 
 
 def parse(numbers: list[str], where: str) -> np.ndarray:
-    """Read the numbers of a line; one that is not finite would make all later results NaN."""
+    """Parse the numbers of a line; raise an InputError if one is invalid or not finite."""
     try:
         vector = np.array(numbers, dtype=np.float32)
     except ValueError:
         raise InputError(
-            f"{where}: the line does not have {len(numbers)} numbers after a word; get the "
-            "vectors again"
+            f"{where}: expected a word and {len(numbers)} numbers; download the vectors again"
         ) from None
     if not PLAIN.fullmatch(" ".join(numbers)) or not np.isfinite(vector).all():
         raise InputError(
-            f"{where}: the line does not have {len(numbers)} finite numbers after a word, such as "
-            "-0.5 or 1e-3; get the vectors again"
+            f"{where}: expected a word and {len(numbers)} finite numbers, such as -0.5 or 1e-3; "
+            "download the vectors again"
         )
     return vector
 
 
 def columns(line: str) -> int:
-    """Count the numbers at the end of a line, whose word may be a number, too."""
+    """Count the numbers after the word of a line, which may be a number itself."""
     tokens = line.split()
     numbers = list(itertools.takewhile(is_number, reversed(tokens)))
     return len(numbers) - (len(numbers) == len(tokens))
@@ -88,14 +87,13 @@ def is_number(token: str) -> bool:
 
 
 def check_width(found: int, width: int, where: str) -> None:
-    """Refuse vectors that do not have as many numbers as the model's embeddings."""
+    """Raise an InputError if vectors and the model's embeddings have different widths."""
     if found < 1:
         raise InputError(
-            f"{where}: the line does not have a word and its {width} numbers; name a file of "
-            "vectors"
+            f"{where}: expected a word and {width} numbers; name a file of word vectors"
         )
     if found != width:
         raise InputError(
-            f"{where}: the model's vectors have {width} numbers, but this one has {found}; "
+            f"{where}: the vector has {found} numbers, but the model's embeddings have {width}; "
             f"give --encoder-embed-dim {found}"
         )

@@ -1,4 +1,4 @@
-"""Learn, write and read the dictionaries of a tagger, which turn words into numbers."""
+"""The vocabulary of a tagger: dictionaries of words, characters and tags."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ KINDS = ("word", "char", "tag")
 
 
 class PlainDictionary(Dictionary):
-    """This dictionary has two special symbols instead of fairseq's four: padding is 0, unknown 1.
+    """A dictionary with two special symbols instead of fairseq's four: padding (0) and unknown (1).
 
-    The numbers of parameters are then those that the paper counts.
+    This way, the numbers of parameters are those of the paper.
     """
 
     def __init__(self, **options):
@@ -35,7 +35,7 @@ class PlainDictionary(Dictionary):
 
     @classmethod
     def of(cls, symbols: Iterable[tuple[str, int]]) -> PlainDictionary:
-        """Make a dictionary of symbols and their counts, in this order."""
+        """Create a dictionary from symbols and their counts, in this order."""
         dictionary = cls()
         for symbol, count in symbols:
             if symbol not in dictionary.indices:
@@ -43,17 +43,17 @@ class PlainDictionary(Dictionary):
         return dictionary
 
     def numbers(self, symbols: Iterable[str]) -> list[int]:
-        """Return the numbers of symbols; a word that is spelled like padding is unknown."""
+        """Return the numbers of symbols; a word spelled like padding counts as unknown."""
         return [self.index(symbol) or self.unk_index for symbol in symbols]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """These settings say how the data were made, and how new text is treated.
+    """Settings for tagging data, which also apply to new text.
 
-    column: the column of CoNLL-U that holds the tags.
-    max_words: longer sentences are cut into parts.
-    max_chars: longer words are truncated.
+    column: the column of CoNLL-U with the tags.
+    max_words: longer sentences are cut into parts of this length.
+    max_chars: longer words are truncated to this length.
     """
 
     column: str = field(default="upos", metadata=one_of(*TAG_COLUMNS))
@@ -62,7 +62,7 @@ class Settings:
 
 
 class Vocabulary:
-    """A vocabulary has dictionaries of words, characters and tags, and lists ambiguous words."""
+    """Dictionaries of words, characters and tags, and a list of ambiguous words."""
 
     def __init__(self, settings: Settings, words, chars, tags, ambiguous: Iterable[str] = ()):
         self.settings, self.words, self.chars, self.tags = settings, words, chars, tags
@@ -74,9 +74,9 @@ class Vocabulary:
         if not (folder / SETTINGS).exists():
             raise InputError(
                 f"{folder}: the folder has no {SETTINGS}; make the data with "
-                "posattn-binarize-tagging"
+                "posattn binarize-tagging"
             )
-        remedy = "make the data again with posattn-binarize-tagging"
+        remedy = "make the data again with posattn binarize-tagging"
         about = read_json(folder / SETTINGS, remedy)
         settings = as_record(Settings, about, str(folder / SETTINGS), remedy)
         words, chars, tags = (PlainDictionary.load(str(dictionary_path(folder, k))) for k in KINDS)
@@ -91,14 +91,13 @@ class Vocabulary:
         write_plainly(folder / AMBIGUOUS, "".join(f"{word}\n" for word in self.ambiguous))
 
     def is_ambiguous(self) -> np.ndarray:
-        """Return for each word of the dictionary whether it has several tags in training."""
+        """Return an array with a flag for each word: whether it has several tags in training."""
         flags = np.zeros(len(self.words), dtype=bool)
         flags[self.words.numbers(self.ambiguous)] = True
         flags[: self.words.nspecial] = False
         return flags
 
     def pieces(self, words: Sequence) -> list[Sequence]:
-        """Cut a sentence into parts of at most max_words."""
         size = self.settings.max_words
         return [words[start : start + size] for start in range(0, len(words), size)]
 
@@ -111,9 +110,9 @@ class Vocabulary:
 
 
 def write_plainly(path: Path, text: str) -> None:
-    """Write a text so that it is read again as it is.
+    """Write a text so that `read_lines` returns it unchanged.
 
-    If it begins with a byte order mark, the file gets one more, which is lost when it is read.
+    A byte order mark at its start is doubled, because reading removes one.
     """
     marked = text.startswith(codecs.BOM_UTF8.decode())
     path.write_text(text, encoding="utf-8-sig" if marked else "utf-8")
@@ -125,10 +124,10 @@ def learn(
     size: str,
     settings: Settings,
 ) -> Vocabulary:
-    """Learn a vocabulary: words from all sentences, as published, the rest from training.
+    """Build a vocabulary: words from all sentences, as published, the rest from training.
 
-    The most frequent words are taken; among equals, those seen first.
-    size: a number of words, or a share of them (50%).
+    The most frequent words are kept; ties are broken by the first occurrence.
+    size: a number of words, or a share of the distinct words, such as 50%.
     """
     counts = Counter(word for sentence in all_sentences for word in sentence.words)
     chars = Counter(
@@ -147,10 +146,10 @@ def learn(
 
 
 def number_of_words(size: str, types: int) -> int:
-    """Return how many of the distinct words a vocabulary has; size may be a share of them."""
+    """Return the number of words for `size`, such as 20000 or 50%, of `types` distinct words."""
     match = re.fullmatch(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)%", size)
     if match is None:
-        raise InputError(f"--words {size}: give a number, or a share such as 50%")
+        raise InputError(f"--words {size} is not valid; give a number, or a share such as 50%")
     return int(match[1]) if match[1] else int(types * float(match[2]) / 100)
 
 

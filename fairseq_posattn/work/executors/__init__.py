@@ -1,4 +1,4 @@
-"""Do the shards of a work: on this machine, in a Slurm array, or on a Ray cluster."""
+"""Process the shards of a step on this machine, in a Slurm job array, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairseq_posattn.work.lines import LineWork
 
 
 def run(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -> bool:
-    """Do all shards that are not done, and return True, or False if Slurm does them later."""
+    """Process the unfinished shards and return True, or submit them to Slurm and return False."""
     if cluster.executor == "slurm":
         from fairseq_posattn.work.executors.slurm import submit
 

@@ -1,4 +1,4 @@
-"""Do the shards on this machine, by a pool of processes."""
+"""Process shards on this machine with a pool of processes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.work.cluster import Cluster
 from fairseq_posattn.work.lines import LineWork, do_shard
 
-DEATH_SIGNAL = 1  # Linux calls this PR_SET_PDEATHSIG
+DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 
 
 def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -> None:
-    """Do all shards that are not done, again if workers were killed, but not for ever."""
+    """Process the unfinished shards; retry if workers are killed, at most three times in a row."""
     deaths = 0
     while pending := work.pending():
         try:
@@ -31,17 +31,17 @@ def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -
             deaths = 0 if len(work.pending()) < len(pending) else deaths + 1
             if deaths == 3:
                 raise InputError(
-                    "workers were killed three times in a row before they finished anything, "
-                    "perhaps for lack of memory; run the same command with fewer --workers or a "
-                    "smaller --max-words, and it goes on from here"
+                    "workers were killed three times in a row before they finished a shard, "
+                    "perhaps because memory ran out; run the same command with fewer --workers or "
+                    "a smaller --max-words to resume"
                 ) from None
-            logging.warning("a worker was killed; the others go on")
+            logging.warning("a worker was killed; retrying the unfinished shards")
 
 
 def do_with_pool(
     work: LineWork, shards: list[int], workers: int, on_done: Callable[[int], None]
 ) -> None:
-    """Do the shards of these numbers with a new pool, and call `on_done` after each."""
+    """Process these shards with a new pool, and call `on_done` after each."""
     context = multiprocessing.get_context("spawn")
     numbers = context.SimpleQueue()
     workers = min(workers, len(shards))
@@ -52,13 +52,13 @@ def do_with_pool(
     )
     before, threading.excepthook = threading.excepthook, print_unless_of_the_pool
     try:
-        with interrupts_blocked():  # the workers inherit that, and start with the first task
+        with interrupts_blocked():  # inherited by the workers, which start with the first task
             futures = {submit(pool, do_shard, work.for_workers, k): k for k in shards}
         for future in as_completed(futures):
             future.result()
             on_done(futures[future])
     except (KeyboardInterrupt, BrokenProcessPool):
-        for worker in multiprocessing.active_children():  # they would finish their shards first
+        for worker in multiprocessing.active_children():  # shutdown would wait for their shards
             worker.kill()
         raise
     finally:
@@ -67,19 +67,19 @@ def do_with_pool(
 
 
 def submit(pool: ProcessPoolExecutor, *call) -> Future:
-    """Give a call to the pool; a pool that breaks meanwhile may only say `handle is closed`."""
+    """Submit a call; a pool that breaks meanwhile may raise OSError (`handle is closed`)."""
     try:
         return pool.submit(*call)
     except OSError as error:
-        if error.errno is not None:  # of the system, which cannot start another process
+        if error.errno is not None:  # the system cannot start another process
             raise
         raise BrokenProcessPool("a worker was killed while shards were handed out") from error
 
 
 def print_unless_of_the_pool(error: threading.ExceptHookArgs) -> None:
-    """Print an error of a thread, but not the one of a pool that breaks while it grows.
+    """Print the error of a thread, except that of a pool that breaks while it starts processes.
 
-    Python before 3.12 then counts processes that are just being started, and its thread fails.
+    In Python before 3.12, the pool's thread then fails while iterating over its processes.
     """
     if error.exc_type is not RuntimeError or "during iteration" not in str(error.exc_value):
         threading.__excepthook__(error)
@@ -87,7 +87,7 @@ def print_unless_of_the_pool(error: threading.ExceptHookArgs) -> None:
 
 @contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Keep interrupts of the keyboard from the processes that start in this block."""
+    """Block SIGINT in the processes that are started in this block."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -96,13 +96,12 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 def be_worker(parent: int, numbers, on_gpus: bool) -> None:
-    """Prepare a worker: it dies with its parent, whatever kills that, and has its own GPU if it
-    uses one."""
+    """Initialise a worker: kill it when its parent dies, and assign it one of the GPUs."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-    if on_gpus and (gpus := visible_gpus()):  # torch takes seconds to say which there are
+    if on_gpus and (gpus := visible_gpus()):  # importing torch takes seconds
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[numbers.get() % len(gpus)]
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 

@@ -1,4 +1,4 @@
-"""Submit to Slurm a job array that does the shards, and a job that joins them after it."""
+"""Submit a Slurm job array that processes the shards, and a job that joins their outputs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from fairseq_posattn.work.descendants import MARK
 from fairseq_posattn.work.lines import TASK, LineWork, do_shard, join_once
 from fairseq_posattn.work.slurm_jobs import LOGS, Jobs, Submitted, job_id
 
-# This is Slurm's usual limit; with several arrays, the joining job would wait for one of them only.
+# Slurm's default limit. The joining job depends on one array, so the shards are not split further.
 LONGEST_ARRAY = 1000
 MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
-# The user sets some variables; all others that start like Slurm's own describe a job.
+# Variables that describe a job: all of Slurm's, except those that users set.
 OF_A_JOB = re.compile("(?!SLURM_(CONF|CLUSTERS|JWT|TIME_FORMAT)$)(SLURM|SLURMD|SRUN)_")
-# srun does not take the number of CPUs from the job, so it is told. Pre-emption with a grace time
-# sends SIGTERM first, and a job that ends by it counts as failed, so it is queued again. The last
-# task of an array has the number of the whole array as SLURM_JOB_ID.
+# srun does not inherit the number of CPUs from the job, so the script exports it. Preemption with a
+# grace time sends SIGTERM first, which makes the job fail, so the script requeues it. It uses the
+# array's ID, because SLURM_JOB_ID of the last task is the ID of the whole array.
 ONE_FOR_EACH_CPU = ("OMP_NUM_THREADS", "SRUN_CPUS_PER_TASK", PARSER_THREADS)
 SCRIPT = f"""\
 #!/bin/bash
@@ -45,9 +45,9 @@ srun -l -n 1 python -m {__name__} %(arguments)s || {{ {{ code=$?; set +x; }} 2>/
 
 
 def submit(work: LineWork, cluster: Cluster) -> None:
-    """Submit all shards that are not done, and the job that joins them, if it has one."""
+    """Submit a job array for the unfinished shards and, if the step has a record, a joining job."""
     if not shutil.which("sbatch"):
-        raise InputError("sbatch was not found; start this on a machine of a Slurm cluster")
+        raise InputError("sbatch was not found; run this command on a machine of a Slurm cluster")
     logs, pending = work.logs, work.pending()
     each = math.ceil(len(pending) / LONGEST_ARRAY)
     (logs / LOGS).mkdir(parents=True, exist_ok=True)
@@ -67,8 +67,7 @@ def submit(work: LineWork, cluster: Cluster) -> None:
 def sbatch(
     work: LineWork, cluster: Cluster, name: str, what: str, own: dict[str, Any], array: str = ""
 ) -> str:
-    """Write the script of a job, submit it after the job `array`, if there is one, and return its
-    number."""
+    """Write the script of a job, submit it, and return its ID; array: ID of a job to wait for."""
     logs, log = work.logs, work.logs / LOGS / "%A_%a.out"
     options = {"job-name": name, "time": cluster.time, "output": log, "error": log}
     options |= {"nodes": 1, "cpus-per-task": 1, "requeue": ""}
@@ -86,23 +85,23 @@ def sbatch(
     script = logs / f"{name}.slurm"
     with written_whole(script) as file:
         file.write(SCRIPT % filled)
-    # The new job must not inherit the memory, the nodes and the array of the one that this runs in,
-    # and it does not end with this process.
+    # The new job must neither inherit memory, nodes and array of a surrounding job, nor be killed
+    # together with this process.
     ours = {k: v for k, v in os.environ.items() if k != MARK and not OF_A_JOB.match(k)}
     after = [f"--dependency=afterok:{array}"] if array else []
     command = ["sbatch", "--export=ALL", *after, str(script)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=ours, check=False)
     if done.returncode:
-        queued = f"; job {array}, which does the shards, goes on" if array else ""
+        queued = f"; job {array}, which processes the shards, continues" if array else ""
         raise InputError(
-            f"sbatch refused {script} with exit code {done.returncode}; its message above says "
-            f"what to change{queued}"
+            f"sbatch refused {script} with exit code {done.returncode}; see its message "
+            f"above{queued}"
         )
     return job_id(done.stdout)
 
 
 def main(what: str, path: str) -> None:
-    """Do the shards of this task of the array, or join all, in the job that Slurm has started."""
+    """Process the shards of this array task, or join all; called in the Slurm job."""
     with open(path, "rb") as file:
         work, shards, each = pickle.load(file)
     say(f"{work.step.name}: {what}")

@@ -1,4 +1,4 @@
-"""posattn-check-mechanism: what it says about right mechanisms, wrong ones, and its input."""
+"""posattn check-mechanism: what it says about right mechanisms, wrong ones, and its input."""
 
 import re
 import sys
@@ -104,7 +104,7 @@ BROKEN = {
     def allowed(self, q, ctx):
         return (ctx.distances != 0)[None, None]
 """,
-        "with weights (single steps)",
+        "with weights (explicit)",
         r"look at Broken.allowed \(mine.py:9\): .*keeps_self = False",
     ),
     "a fast way computes something else": (
@@ -115,7 +115,7 @@ BROKEN = {
     def fast_path(self, q, k, v, ctx, dropout):
         return attend(q, k, v, ctx)[0]
 """,
-        "with weights (single steps)",
+        "with weights (explicit)",
         r"look at Broken.fast_path \(mine.py:11\)",
     ),
     "the future changes what a decoder does": (
@@ -125,7 +125,7 @@ BROKEN = {
     def bias(self, q, ctx):
         return -ctx.distances.abs() / ctx.lengths[:, None, None, None]
 """,
-        "A decoder's steps",
+        "Incremental decoding gives",
         r"look at Broken.bias \(mine.py:10\): causal_safe = True promises",
     ),
     "it counts columns of two sentences": (
@@ -136,7 +136,7 @@ BROKEN = {
         columns = torch.arange(ctx.length - ctx.queries, ctx.length)
         return -(columns[:, None] - torch.arange(ctx.length)).abs()[None]
 """,
-        "In cross-attention neither padding nor single steps",
+        "In cross-attention neither padding nor incremental",
         r"look at Broken.bias \(mine.py:10\): take positions from ctx.from_diagonal",
     ),
     "a decoder has no trees": (
@@ -146,8 +146,8 @@ BROKEN = {
     def bias(self, q, ctx):
         return ctx.tree.relations[:, None]
 """,
-        "A decoder's steps",
-        "leave causal_safe out",
+        "Incremental decoding gives",
+        "remove causal_safe",
     ),
     "weights are spread over padding": (
         """class Broken(WeightChange):
@@ -166,7 +166,7 @@ BROKEN = {
         return ctx.tree.relations[:, None]
 """,
         "It reads trees if",
-        "write needs_tree = True",
+        "set needs_tree = True",
     ),
     "a parameter is never used": (
         """class Broken(ScoreBias):
@@ -229,8 +229,8 @@ BROKEN = {
     def bias(self, q, ctx):
         return ctx.cached("broken", lambda: -self.options.slope * ctx.distances.abs())
 """,
-        "Layers with other options",
-        "name every option",
+        "Layers with different options",
+        "include every option",
     ),
     "what is random is not in the checkpoint": (
         """class Broken(ScoreBias):
@@ -242,7 +242,7 @@ BROKEN = {
         return -self.slope * ctx.distances.abs()
 """,
         "loads the parameters of another",
-        r"look at Broken.__init__ \(mine.py:\d+\): keep what is random",
+        r"look at Broken.__init__ \(mine.py:\d+\): keep random values",
     ),
     "exponents of half precision overflow": (
         """class Broken(ScoreChange):
@@ -259,7 +259,7 @@ BROKEN = {
     def bias(self, q, ctx):
         return ctx.distance
 """,
-        "It can be built and runs",
+        "It can be built and run,",
         r"found AttributeError: .*no attribute 'distance'.*; look at mine.py:10",
     ),
     "it cannot be built": (
@@ -294,22 +294,22 @@ def test_a_broken_mechanism_fails_with_a_line_that_helps(fault, tmp_path, monkey
 
 INPUTS = {  # what stands on the command line, and what the error says
     "nosuch.py": "error: nosuch.py: no such file or folder",
-    "nosuch": "error: nosuch: there is no such file or folder here, and no module of that name",
-    "notes.txt": "error: notes.txt: is no Python file",
-    "bare": "error: bare: has no __init__.py",
-    "nothing.py": "error: nothing.py: registers no mechanism; write @register",
-    "lacks.py": "error: lacks.py: Mine is not registered; write @register",
-    "mistake.py": "/mistake.py:2: cannot be imported: ZeroDivisionError: division by zero",
-    "syntax.py": "syntax.py:1: cannot be imported: SyntaxError: ",
-    "imports.py": "/imports.py:1: cannot be imported: ModuleNotFoundError: No module",
-    "taken.py": "/taken.py:6): a mechanism called 'relative' is registered already",
-    "ends.py": "error: ends.py: ends the program when it is imported",
-    "lacking.mine": "lacking/__init__.py:1: cannot be imported: ModuleNotFoundError: No module",
-    "faulty.mine": "faulty/__init__.py:1: cannot be imported: NameError: ",
-    "letters.py": "/letters.py:6): unseen = 'w' is no tuple of texts; write it in brackets",
-    "kinds.py": "/kinds.py:6): needs_labels = ('names',) is no tuple of kinds of labels; write",
-    "treeless.py": "/treeless.py:6): labels come with trees; write needs_tree = True",
-    "untried.py": "/untried.py:6): examples = () leaves nothing to check",
+    "nosuch": "error: nosuch: there is no file, folder or module of this name; name",
+    "notes.txt": "error: notes.txt: this is not a Python file",
+    "bare": "error: bare: the folder has no __init__.py",
+    "nothing.py": "error: nothing.py: the module registers no mechanism; add the decorator",
+    "lacks.py": "error: lacks.py: Mine is not registered; add the decorator @register",
+    "mistake.py": "/mistake.py:2: the import failed with ZeroDivisionError: division by zero",
+    "syntax.py": "syntax.py:1: the import failed with SyntaxError: ",
+    "imports.py": "/imports.py:1: the import failed with ModuleNotFoundError: No module",
+    "taken.py": "/taken.py:6): the mechanism 'relative' is already registered",
+    "ends.py": "error: ends.py: the module calls sys.exit when it is imported",
+    "lacking.mine": "lacking/__init__.py:1: the import failed with ModuleNotFoundError: No module",
+    "faulty.mine": "faulty/__init__.py:1: the import failed with NameError: ",
+    "letters.py": "/letters.py:6): unseen = 'w' is not a tuple of strings; write",
+    "kinds.py": "/kinds.py:6): needs_labels = ('names',) is not a tuple of label types; write",
+    "treeless.py": "/treeless.py:6): needs_labels requires trees; add needs_tree = True",
+    "untried.py": "/untried.py:6): examples = () is empty",
 }
 FILES = {
     "notes.txt": "words",

@@ -240,7 +240,7 @@ def test_predicted_centres_count_real_pieces_only(name, left):
 
 def test_columns_have_no_distance():
     ctx = CrossContext.between(*torch.zeros(2, 1, 3, dtype=torch.bool))
-    with pytest.raises(TypeError, match=r"take ctx\.from_diagonal"):
+    with pytest.raises(TypeError, match=r"use ctx\.from_diagonal"):
         _ = ctx.distances
 
 
@@ -267,7 +267,9 @@ def test_others_are_refused(name):
     with pytest.raises(SpecificationError) as refusal:
         CrossSpecification(f"gaussian + {name}")
     reason = (
-        "acts before or after" if name in ("block", "cnn", "tree_gcn") else "made for pieces of one"
+        "acts before or after"
+        if name in ("block", "cnn", "tree_gcn")
+        else "relates pieces of the same"
     )
     assert f"'{name}' " in str(refusal.value) and reason in str(refusal.value)
     assert f"--cross-attention takes: {', '.join(sorted(safe_across()))}" in str(refusal.value)

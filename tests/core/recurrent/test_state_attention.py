@@ -167,5 +167,5 @@ def test_an_exploding_generator_stays_finite():
 
 
 def test_an_unknown_clamp_is_refused():
-    with pytest.raises(ValueError, match="'paper': choose from equation, text"):
+    with pytest.raises(ValueError, match="'paper'; choose from equation, text"):
         PositionGenerator(WIDTH, clamp="paper")

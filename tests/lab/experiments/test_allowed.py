@@ -15,7 +15,7 @@ def refused(folder, text: str) -> str:
     with pytest.raises(InputError) as error:
         read_recipe(str(folder))
     message = str(error.value)
-    assert message.startswith(f"{path}: ") and message.endswith("; mend the recipe")
+    assert message.startswith(f"{path}: ") and message.endswith("; correct the recipe")
     return message
 
 
@@ -55,7 +55,7 @@ def test_names_lead_nowhere_else(tmp_path, old, new, key):
 )
 def test_options_that_write_elsewhere_or_run_code(tmp_path, table, option):
     message = refused(tmp_path, f'{GOOD}\n[{table}]\n{option} = "x"\n')
-    assert f"{table.rpartition('.')[2]}.{option}: no recipe may choose where programs" in message
+    assert f"{table.rpartition('.')[2]}.{option} is not allowed in a recipe" in message
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_options_that_write_elsewhere_or_run_code(tmp_path, table, option):
 def test_values_that_are_options_or_code(tmp_path, name, value):
     """fairseq evaluates the text of some options as Python."""
     message = refused(tmp_path, f"{GOOD}\n[training]\n{name} = {value}\n")
-    assert f"toml: training.{name} has '" in message and "which is an option or code" in message
+    assert f"toml: training.{name} is '" in message and "which is an option or code" in message
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_recipe_writes_into_its_own_folder_only(tmp_path, monkeypatch, capsys)
     text = GOOD.replace('"en"', '"bashrc"').replace('["test"]', '["../../../home/"]')
     write(tmp_path / "stranger/recipe.toml", text)
     words = ["prepare", str(tmp_path / "stranger"), "--from", str(tmp_path / "stranger/texts")]
-    monkeypatch.setattr("sys.argv", ["posattn-recipe", *words])
+    monkeypatch.setattr("sys.argv", ["posattn recipe", *words])
     with pytest.raises(SystemExit) as end:
         command_line.run(recipe_command.main)
     assert end.value.code == 1 and "corpus.tests is" in capsys.readouterr().err
@@ -122,13 +122,13 @@ def test_a_recipe_with_code_says_so_at_its_first_start(file, tmp_path, monkeypat
     write(tmp_path / "recipe.toml", text)
     base = "from fairseq_posattn.lab.experiments.trials import Trial\nclass Recipe(Trial): pass\n"
     write(tmp_path / file, "import sys; print('it runs', file=sys.stderr)\n" + base)
-    monkeypatch.setattr("sys.argv", ["posattn-recipe", "prepare", str(tmp_path), "--from", "/no"])
+    monkeypatch.setattr("sys.argv", ["posattn recipe", "prepare", str(tmp_path), "--from", "/no"])
     said = []
     for _ in range(2):
         with pytest.raises(SystemExit):
             command_line.run(recipe_command.main)
         said.append(capsys.readouterr().err)
-    line = f"{tmp_path / file}: this code of the recipe runs with all your rights\n"
+    line = f"{tmp_path / file}: the recipe runs this code with all your rights\n"
     assert said[0].startswith(line) and line not in said[1]
     assert ("it runs" in said[0]) == (file == "trial.py")  # the corpus is not there
 

@@ -46,7 +46,7 @@ def test_texts_are_copied_plain(collector):
 
 def test_a_text_of_another_size(collector):
     (collector.folder / "dev.de").write_text("x\ny\n")
-    with pytest.raises(InputError, match=r"dev.de: there are 2 sentences, expected 1; get"):
+    with pytest.raises(InputError, match=r"dev.de: found 2 sentences, expected 1; get"):
         collector.collect()
     collector.any_size = True
     collector.collect()

@@ -89,10 +89,10 @@ def test_tables_without_a_training(recipe):
     assert all(text in figure for text in ("deep", "flat", "sequence.base", "relative.base"))
     assert not (recipe / "work/runs").exists()
     page = (recipe / "work/reproducibility.md").read_text()
-    assert page.count("parameters, times and machines are not known") == 1
+    assert page.count("parameters, times and machines are unknown") == 1
     assert "## Machines" not in page and "| model | size | runs | gen | test |" in page
     assert "| `sequence` | base | 2 (seeds 1, 2) | exact 37.50 (" in page
-    assert f"posattn-recipe table {recipe} --from-study --cpu --baseline sequence\n" in page
+    assert f"posattn recipe table {recipe} --from-study --cpu --baseline sequence\n" in page
 
 
 def test_some_models_and_seeds(recipe):
@@ -104,12 +104,16 @@ def test_some_models_and_seeds(recipe):
 @pytest.mark.parametrize(
     ("damage", "options", "message"),
     [
-        ("study/older.base.seed1.gen.xz", (), "older.base.seed1.gen.xz: there is no such file, so"),
+        (
+            "study/older.base.seed1.gen.xz",
+            (),
+            "older.base.seed1.gen.xz: there is no such file; restore it",
+        ),
         ("work/raw/gen.de", (), "gen.de"),
-        ("", ("--keep",), "--keep and --from-study: what is made from the study is kept already"),
+        ("", ("--keep",), "--from-study reads what --keep has stored; leave out --keep"),
         ("", ("--models", "csan_2d"), "csan_2d"),
-        ("", ("--seeds", "7"), "no run is kept with --seeds 7"),
-        ("", ("--seeds", "2"), "older: no run that is kept has one of these --seeds"),
+        ("", ("--seeds", "7"), "no run with seed 7 is stored"),
+        ("", ("--seeds", "2"), "older: no run with one of these --seeds is stored"),
     ],
 )
 def test_what_cannot_be_made(recipe, damage, options, message):
@@ -124,7 +128,7 @@ def test_what_cannot_be_made(recipe, damage, options, message):
 def refusal(recipe, capsys) -> str:
     """Return the line that the table ends with, before anything is scored."""
     capsys.readouterr()
-    words = ["posattn-recipe", "table", str(recipe), "--from-study", "--cpu"]
+    words = ["posattn recipe", "table", str(recipe), "--from-study", "--cpu"]
     with mock.patch.object(sys, "argv", words), pytest.raises(SystemExit):
         command_line.run(recipe_command.main)
     *_, line = capsys.readouterr().err.splitlines()
@@ -149,14 +153,14 @@ ANOTHER = {"dict.en.txt": {"bytes": 1, "sha256": "0"}}
         ({"trees": "chain"}, "trees was 'own', is now 'chain'"),
         ({"tested": "chain"}, "the tests was 'own', is now 'chain'"),
         ({"options": ["--lr", "1", "--seed", "2"]}, "--lr was '-', is now '1'"),
-        ({"files": ANOTHER}, "the file dict.en.txt is another one"),
+        ({"files": ANOTHER}, "the content of dict.en.txt differs"),
         ({"translated": {"beam": 4}}, "beam was '-', is now '4'"),
     ],
 )
 def test_runs_that_differ_are_not_pooled(recipe, capsys, values, message):
     changed(recipe, "relative.base.seed2", **values)
     line = refusal(recipe, capsys)
-    assert f"{recipe}/study/relative.base.seed2.json does not belong" in line
+    assert f"{recipe}/study/relative.base.seed2.json cannot be pooled" in line
     assert message in line and not (recipe / "work/table.md").exists()
     runs = kept(recipe / "study", recipe / "logs")
     check_pools([run for run in runs if run.record.seed == 1])
@@ -167,7 +171,11 @@ def test_runs_that_differ_are_not_pooled(recipe, capsys, values, message):
 @pytest.mark.parametrize(
     ("to", "values", "message"),
     [
-        ("relative.base.seed3", {}, "is the record of relative.base.seed1, which would count twic"),
+        (
+            "relative.base.seed3",
+            {},
+            "in this file is that of relative.base.seed1, which would count",
+        ),
         ("relative.base.seed3", {"seed": 3, "options": ["--seed", "1"]}, "seed is 3, but the opti"),
         ("z", {"name": "../../x/evil"}, 'name is "../../x/evil", expected a plain name'),
         ("z", {"name": "-o"}, 'name is "-o", expected a plain name'),
@@ -191,7 +199,9 @@ def test_references_that_have_changed(recipe, capsys):
     place = Place(recipe / "work", Shell())
     experiment = Translation(recipe / "recipe.toml", place, Plan(last=3), Machine(cpu=True))
     check_references(kept(study, recipe / "logs"), experiment.references())
-    assert "4 others lack checksums of the references, so nobody knows" in capsys.readouterr().err
+    assert (
+        "4 others contain no checksums of references, so it is unknown" in capsys.readouterr().err
+    )
     experiment.keep(runs_in(recipe / "runs"), ["gen", "test"])
     found = kept(study, recipe / "logs")
     sums = hashlib.sha256((texts / "gen.de").read_bytes()).hexdigest()
@@ -205,7 +215,9 @@ def test_references_that_have_changed(recipe, capsys):
 
 
 def test_a_recipe_that_keeps_nothing(tmp_path):
-    with pytest.raises(InputError, match=r"study: no run is kept there; keep some by table\.sh"):
+    with pytest.raises(
+        InputError, match=r"study: no run is stored here; store some with table\.sh"
+    ):
         kept(tmp_path / "study", tmp_path)
 
 

@@ -66,14 +66,14 @@ def test_runs_share_the_cores(monkeypatch):
 @pytest.mark.parametrize("runs", [1, 3])
 def test_without_a_gpu(monkeypatch, runs):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with pytest.raises(InputError, match="no GPU is visible: add --cpu"):
+    with pytest.raises(InputError, match="no GPU is visible; add --cpu"):
         shares(Machine(), runs, None)[0].each()
     assert Machine(gpus=4, dry_run=True).each() == 4
 
 
 @pytest.mark.parametrize("runs", [1, 3])
 def test_more_gpus_than_there_are(four_gpus, runs):
-    with pytest.raises(InputError, match="--gpus 8: only 4 are visible; name fewer"):
+    with pytest.raises(InputError, match="--gpus is 8, but only 4 are visible; use fewer"):
         shares(Machine(gpus=8), runs, None)[0].each()
 
 

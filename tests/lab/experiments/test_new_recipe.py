@@ -57,7 +57,7 @@ def test_a_large_corpus_gets_a_larger_model(tmp_path, corpus, monkeypatch):
 def test_what_is_missing_is_named(tmp_path, corpus):
     for name in ("dev.en", "test1.en"):
         (corpus / name).unlink()
-    message = r"there is no valid.en and valid.ja, no test.en and test.ja, plain or compressed; put"
+    message = r"contains no valid.en and valid.ja, no test.en and test.ja, plain or compressed; put"
     with pytest.raises(InputError, match=message):
         new_recipe(tmp_path / "mine", "en", "ja", corpus)
     assert not (tmp_path / "mine").exists()
@@ -68,7 +68,7 @@ def test_what_is_missing_is_named(tmp_path, corpus):
 def test_names_that_no_recipe_may_have(tmp_path, corpus):
     for language in ("en", "ja"):
         (corpus / f"test a.{language}").write_text("x\n")
-    with pytest.raises(InputError, match=r"'test a' is not a plain name: .*; give it such"):
+    with pytest.raises(InputError, match=r"'test a' is not a plain name: .*; rename it"):
         new_recipe(tmp_path / "mine", "en", "ja", corpus)
     with pytest.raises(InputError, match=r"'en/\.\.' is not a plain name"):
         new_recipe(tmp_path / "mine", "en/..", "ja", corpus)
@@ -77,7 +77,7 @@ def test_names_that_no_recipe_may_have(tmp_path, corpus):
 def test_a_recipe_is_not_overwritten(tmp_path, corpus):
     path = new_recipe(tmp_path / "mine", "en", "ja", corpus)
     before = path.read_text()
-    with pytest.raises(InputError, match="there is a recipe already; name another one"):
+    with pytest.raises(InputError, match="the recipe exists already; name another"):
         new_recipe(tmp_path / "mine", "ja", "en", corpus)
     assert path.read_text() == before
 
@@ -97,7 +97,7 @@ def test_sentencepiece_can_learn_as_many_pieces(tmp_path):
     learn_sentencepiece(texts, str(tmp_path / "model"), number)
 
 
-@pytest.mark.parametrize("door", ["recipes/{}.sh", "posattn-recipe {}"])
+@pytest.mark.parametrize("door", ["recipes/{}.sh", "posattn recipe {}"])
 def test_a_name_is_a_folder_of_the_current_one(tmp_path, corpus, monkeypatch, capsys, door):
     """The next command is one of those that the user starts, and finds the recipe by this name."""
     monkeypatch.chdir(tmp_path)
@@ -105,10 +105,10 @@ def test_a_name_is_a_folder_of_the_current_one(tmp_path, corpus, monkeypatch, ca
     if door.startswith("recipes"):
         monkeypatch.setenv("POSATTN_PYTHON", sys.executable)
     words = ["new", "mine", "--source", "en", "--target", "ja", "--from", str(corpus)]
-    monkeypatch.setattr(sys, "argv", ["posattn-recipe", *words])
+    monkeypatch.setattr(sys, "argv", ["posattn recipe", *words])
     recipe.main()
     assert capsys.readouterr().out == (
-        f"mine/recipe.toml: the recipe was written; go on with {door.format('prepare')} mine\n"
+        f"mine/recipe.toml: the recipe was written; continue with {door.format('prepare')} mine\n"
     )
     assert read_recipe("mine").folder == tmp_path / "mine"
 

@@ -64,9 +64,9 @@ def test_rows_and_presets(tmp_path):
     assert found.row("x", None).model == "structural"
     assert found.row("structural", "base").system == "structural.base"  # a preset without a row
     assert [row.title for row in found.rows("base")] == ["sequence", "x"]
-    with pytest.raises(InputError, match="there is no model 'y'; choose one of: sequence x "):
+    with pytest.raises(InputError, match="unknown model 'y'; choose among sequence x "):
         found.row("y", None)
-    with pytest.raises(InputError, match="there is no size 'big'; choose one of: base"):
+    with pytest.raises(InputError, match="the recipe has no size 'big'; choose among base"):
         found.size("big")
 
 
@@ -98,34 +98,34 @@ def test_data_are_made_for_each_control(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('title = "Small"', "", "title is missing; mend the recipe"),
+        ('title = "Small"', "", "title is missing; correct the recipe"),
         ('title = "Small"', 'titel = "x"', '"titel" is not known to this version'),
         ("updates = 10", 'updates = "10"', 'sizes.base.updates is "10", expected a whole number'),
         ("updates = 10", "updates = 0", "sizes.base.updates is 0, expected at least 1"),
         ("batch_tokens = 100", "", "sizes.base.batch_tokens is missing"),
         ('[sizes.base]\narch = "_tiny"', "[sizes.mine]", "sizes.mine.arch is missing"),
-        ('size = "base"', 'size = "big"', "has the size 'big', which is none of: base"),
-        ('model = "sequence"', 'model = "sequence"\ntrees = "straight"', "no control of trees"),
+        ('size = "base"', 'size = "big"', "has the size 'big', expected one of: base"),
+        ('model = "sequence"', 'model = "sequence"\ntrees = "straight"', "not a control of trees"),
         (
             'model = "sequence"',
             'model = "sequence"\ntrees = "parsed"',
-            "parsed trees, as all models",
+            'has trees = "parsed", which requires corpus.prepare.parser = "conllu"',
         ),
-        ('title = "Small"', 'base = "none"', "base is 'none', where there is no recipe.toml"),
+        ('title = "Small"', 'base = "none"', "base is 'none', which contains no recipe.toml"),
         ('model = "sequence"', 'model = "sequence"\nname = "a/b"', "expected a plain name"),
         (
             'size = "base"',
             'size = "base"\n[[models]]\nmodel = "sequence"\nsize = "base"',
             "two mod",
         ),
-        ('model = "sequence"', 'model = "straight"', "there is no preset 'straight'; mend"),
+        ('model = "sequence"', 'model = "straight"', "unknown preset 'straight'; correct"),
         (
             'model = "sequence"\nsize = "base"',
             'name = "a"\nlike = "a"',
-            "a model is like 'a', which no row is called but those that are like it; mend",
+            "a model has like = 'a', but no other row has this name; correct",
         ),
-        ('source = "en"', "source = en", r"this is no TOML \(.*line 3"),
-        ('title = "Small"', "title = 2024-05-01", 'title is "2024-05-01", expected text; mend'),
+        ('source = "en"', "source = en", r"the file is not valid TOML \(.*line 3"),
+        ('title = "Small"', "title = 2024-05-01", 'title is "2024-05-01", expected text; correct'),
         ("updates = 10", "updates = 07:32:00", 'updates is "07:32:00", expected a whole number'),
         (
             'size = "base"',
@@ -142,7 +142,7 @@ def test_a_recipe_with_a_fault(tmp_path, old, new, message):
 
 def test_no_recipe(tmp_path):
     with pytest.raises(
-        InputError, match=r"there is no recipe.toml in such a folder; .*wmt14_en_de"
+        InputError, match=r"no folder of this name contains a recipe.toml; .*wmt14_en_de"
     ):
         read_recipe(str(tmp_path))
 
@@ -183,7 +183,7 @@ def test_data_are_made_for_some_models_only(tmp_path, monkeypatch, capsys):
 
     def prepared(*models) -> list[str]:
         words = ["prepare", str(tmp_path), "--from", str(tmp_path), "--dry-run", *models]
-        monkeypatch.setattr("sys.argv", ["posattn-recipe", *words])
+        monkeypatch.setattr("sys.argv", ["posattn recipe", *words])
         with pytest.raises(SystemExit):
             command_line.run(recipe_command.main)
         told = capsys.readouterr()
@@ -193,7 +193,7 @@ def test_data_are_made_for_some_models_only(tmp_path, monkeypatch, capsys):
     assert prepared("--models", "flat") == ["data", "data.flat"]
     assert prepared("--models", "sequence") == ["data"]
     [refused] = prepared("--models", "x")
-    assert refused == "error: there is no model 'x'; choose one of: sequence chain flat\n"
+    assert refused == "error: unknown model 'x'; choose among sequence chain flat\n"
 
 
 def test_a_long_chain_of_rows_that_are_like_another(tmp_path):
@@ -242,7 +242,7 @@ def test_a_sweep_names_each_point(tmp_path):
     found = recipe(tmp_path, GOOD + sweep + series.format("a"))
     [one] = found.content.sweep.series
     assert one.row(3, "base").training == {"encoder-attention": "window(size=3)"}
-    with pytest.raises(InputError, match=r"the sweep has 'csan_1d.window_size_3' twice"):
+    with pytest.raises(InputError, match=r"the sweep contains 'csan_1d.window_size_3' twice"):
         recipe(tmp_path, GOOD + sweep + series.format("a") + series.format("b"))
 
 
@@ -264,16 +264,20 @@ def test_the_row_of_a_model_is_that_of_the_table_at_any_size(tmp_path):
 @pytest.mark.parametrize(
     ("step", "words", "message"),
     [
-        ("train", ["sequence", "--", "--seed", "5"], "--seed: the recipe chooses this; use --seed"),
-        ("train", ["sequence", "--", "--max-update=3"], "--max-update=3: the recipe chooses this"),
-        ("prepare", ["--from", ".", "--", "--control", "flat"], "--control: the recipe chooses"),
-        ("prepare", ["--from", ".", "--", "--out=x"], "--out=x: the recipe chooses this"),
-        ("evaluate", ["--run", "x", "--seeds", "1-2"], "--run names one run; leave out --seed"),
+        ("train", ["sequence", "--", "--seed", "5"], "--seed is set by the recipe; use --seed"),
+        ("train", ["sequence", "--", "--max-update=3"], "--max-update=3 is set by the recipe"),
+        ("prepare", ["--from", ".", "--", "--control", "flat"], "--control is set by the recipe"),
+        ("prepare", ["--from", ".", "--", "--out=x"], "--out=x is set by the recipe"),
+        (
+            "evaluate",
+            ["--run", "x", "--seeds", "1-2"],
+            "--run selects a single run; leave out --seed",
+        ),
     ],
 )
 def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path, monkeypatch, capsys):
     recipe(tmp_path)
-    argv = ["posattn-recipe", step, str(tmp_path), *words]
+    argv = ["posattn recipe", step, str(tmp_path), *words]
     if "--" not in words:
         argv.append("--dry-run")
     else:
@@ -286,7 +290,7 @@ def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path, monk
 
 def shown(monkeypatch, capsys, *words):
     """Return the options of the training that a command would start."""
-    monkeypatch.setattr("sys.argv", ["posattn-recipe", *map(str, words)])
+    monkeypatch.setattr("sys.argv", ["posattn recipe", *map(str, words)])
     with pytest.raises(SystemExit) as end:
         command_line.run(recipe_command.main)
     assert not end.value.code
@@ -323,12 +327,10 @@ def test_runs_of_several_seeds_are_trained_alike(updates, tmp_path, monkeypatch,
         run.begin()
         run.finish()
     words = ["evaluate", tmp_path, "sequence", "--size", "base", "--seeds", "1-2", "--cpu"]
-    monkeypatch.setattr("sys.argv", ["posattn-recipe", *map(str, words)])
+    monkeypatch.setattr("sys.argv", ["posattn recipe", *map(str, words)])
     with pytest.raises(SystemExit) as end:
         command_line.run(recipe_command.main)
-    message = (
-        "sequence.base: the runs of the seeds 1 and 2 were trained differently (--updates was "
-    )
+    message = "sequence.base: the runs with seeds 1 and 2 were trained differently (--updates was "
     assert end.value.code == 1 and (message in capsys.readouterr().err) == (updates == 20)
 
 
@@ -340,7 +342,7 @@ def test_one_dictionary_of_pieces_is_shared(joined, toy_data, tmp_path, monkeypa
     (data / "dict.src.txt").write_text(words if joined else f"{words}x 1\n")
     for kind in ("relations", "tags"):
         (data / f"dict.src.{kind}.txt").write_text("nsubj 3\n")
-    monkeypatch.setattr("sys.argv", ["posattn-recipe", "options", "sequence", "demo", str(data)])
+    monkeypatch.setattr("sys.argv", ["posattn recipe", "options", "sequence", "demo", str(data)])
     with pytest.raises(SystemExit) as end:
         command_line.run(recipe_command.main)
     assert not end.value.code
@@ -370,7 +372,7 @@ def test_files_in_the_recipe_are_part_of_what_makes_a_run(tmp_path):
 def test_a_language_that_is_not_known_is_told_at_once(tmp_path):
     text = GOOD.replace('target = "de"', 'target = "klingon"')
     place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, text))
-    with pytest.raises(InputError, match="--target-lang klingon: no such language is known"):
+    with pytest.raises(InputError, match="--target-lang klingon is not a known language"):
         check_scoring(place)
 
 

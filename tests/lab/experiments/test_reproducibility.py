@@ -151,7 +151,7 @@ def test_machines(place, runs):
         ["One", *about, "sequence.base seed 1, 2"],
         ["Two", "2", "8.0 GB", "2 × H", "1", "fp32", "sequence.base seed 1"],
     ]
-    assert text.endswith("The machine is not known of these runs: chain.base seed 1.\n")
+    assert text.endswith("The machine is unknown for these runs: chain.base seed 1.\n")
 
 
 def test_hyper_parameters(place, runs):
@@ -170,7 +170,7 @@ def test_hyper_parameters(place, runs):
 
 
 def test_data_versions_and_commands(place, runs):
-    asked = Plan(called="posattn-recipe table 'my recipe' --seeds 1-2")
+    asked = Plan(called="posattn recipe table 'my recipe' --seeds 1-2")
     page = page_of(place, asked, runs)
     text = section(page, "Data")
     sizes = [["train", "training", "5"], ["dev", "validation", "2"]]
@@ -188,10 +188,10 @@ def test_data_versions_and_commands(place, runs):
     assert programs["fairseq_posattn, scores"] == "0.3.0+s"
     assert programs["fairseq_posattn, training"] == code_version()
     commands = section(page, "Commands")
-    assert "the data were prepared is not known" in commands and asked.called in commands
-    note_preparing(place, Plan(called="posattn-recipe prepare x -- --workers 2"))
+    assert "the data were prepared are unknown" in commands and asked.called in commands
+    note_preparing(place, Plan(called="posattn recipe prepare x -- --workers 2"))
     commands = section(page_of(place, asked, runs), "Commands")
-    assert "not known" not in commands
+    assert "unknown" not in commands
     assert f"prepare x -- --workers 2\n{asked.called}\n" in commands
 
 
@@ -202,7 +202,7 @@ def test_what_a_recipe_does_not_say(place, runs):
     place.recipe = read_recipe(str(path.parent))
     page = page_of(place, Plan(), runs)
     for key in ("chosen", "corpus.licence"):
-        assert f"this is not known; `{key}` in recipe.toml would say it." in page
+        assert f": unknown; state it as `{key}` in recipe.toml." in page
 
 
 def test_a_start_is_noted(place, monkeypatch):

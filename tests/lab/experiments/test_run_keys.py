@@ -47,15 +47,15 @@ def test_files_that_options_name(tmp_path):
         ({"options": ["--lr=0.2", "--share"]}, "--lr was '0.1', is now '0.2'"),
         ({"options": ["--lr", "0.1"]}, "--share was '', is now '-'"),
         ({"options": [*RECORD.options, "--x", "1", "2"]}, "--x was '-', is now '1 2'"),
-        ({"files": {"dict.en.txt": {"bytes": 2}}}, "the file dict.en.txt is another one"),
-        ({"files": {}}, "the file dict.en.txt is another one"),
+        ({"files": {"dict.en.txt": {"bytes": 2}}}, "the content of dict.en.txt differs"),
+        ({"files": {}}, "the content of dict.en.txt differs"),
     ],
 )
 def test_whatever_differs_makes_another_run(tmp_path, changes, difference):
     first, other = run(tmp_path), run(tmp_path, **changes)
     assert first.folder != other.folder
     assert first.begin() == ""
-    assert other.begin() == f"this is another run than {first.folder.name} ({difference})"
+    assert other.begin() == f"this run differs from {first.folder.name} ({difference})"
     assert {found.folder for found in runs_in(tmp_path)} == {first.folder, other.folder}
 
 
@@ -103,17 +103,17 @@ def test_a_damaged_record_of_a_run(tmp_path, content):
 
 
 def test_the_one_run_of_a_name(tmp_path):
-    with pytest.raises(InputError, match=r"seed1: it was not trained; start train.sh first"):
+    with pytest.raises(InputError, match=r"seed1: it was not trained; run train.sh first"):
         one_run(tmp_path, "sequence.base", 1)
     first, other = run(tmp_path), run(tmp_path, updates=20)
     first.begin()
-    with pytest.raises(InputError, match="seed1: its training has not ended"):
+    with pytest.raises(InputError, match="seed1: its training is not complete"):
         one_run(tmp_path, "sequence.base", 1)
     first.finish()
     assert one_run(tmp_path, "sequence.base", 1).folder == first.folder
     other.begin()
     other.finish()
-    with pytest.raises(InputError, match="which differ in --updates was '10', is now '20'; name"):
+    with pytest.raises(InputError, match=r"seed1 \(--updates was '10', is now '20'\); select"):
         one_run(tmp_path, "sequence.base", 1)
 
 

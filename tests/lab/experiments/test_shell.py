@@ -56,7 +56,7 @@ def test_the_message_of_a_failure_is_whole(tmp_path, monkeypatch, capsys):
         "table",
         lambda *_: say(Shell(), tmp_path / ("l" * 90), f"error: {message}", 3),
     )
-    monkeypatch.setattr(sys, "argv", ["posattn-recipe", "table", "any"])
+    monkeypatch.setattr(sys, "argv", ["posattn recipe", "table", "any"])
     with pytest.raises(SystemExit):
         recipe.main()
     assert f"exit code 3: {message}; see {tmp_path}/lll" in capsys.readouterr().err

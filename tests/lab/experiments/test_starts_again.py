@@ -64,7 +64,7 @@ def test_a_training_that_still_runs_is_waited_for(place, holder, capsys):
     run = a_run(place)
     thread = threading.Thread(target=train, args=(place, run))
     thread.start()
-    wait_for(f"{run.folder}: process 7 on that machine still trains here; this run waits", capsys)
+    wait_for(f"{run.folder}: process 7 on that machine is still training here; waiting", capsys)
     assert not (run.folder / "trained").exists()
     holder.stdin.close()
     thread.join()
@@ -85,7 +85,7 @@ def test_two_at_once_train_once(place):
         thread.join()
     printed = place.board.out.getvalue()
     assert printed.count("begins to train") == 1
-    assert printed.count("the training has ended before") == 1
+    assert printed.count("already trained (") == 1
 
 
 def test_where_a_training_continues_is_told(place):

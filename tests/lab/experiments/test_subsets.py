@@ -50,7 +50,11 @@ def place_of(folder, *changes: tuple[str, str], dry_run: bool = False) -> Workpl
     ("old", "new", "message"),
     [
         ('"exact"', '"TER"', 'evaluation.main is "TER", expected BLEU or chrF2 or exact'),
-        ("subsets.gen", "subsets.dev", "evaluation.subsets has 'dev', which is none of the tests"),
+        (
+            "subsets.gen",
+            "subsets.dev",
+            "evaluation.subsets names 'dev', expected one of the test sets",
+        ),
         ('["category"]', '["../a"]', "subsets.gen is ['../a'], expected a plain name"),
         ('["category"]', '"category"', 'evaluation.subsets.gen is "category", expected a list'),
         ("deep = 40.6", 'deep = "x"', 'published.a parser.deep is "x", expected a number'),
@@ -79,12 +83,12 @@ def test_labels_are_copied_beside_their_test_set_and_checked(tmp_path):
     with pytest.raises(InputError) as refused:
         check_labels(place)
     assert str(refused.value) == (
-        f"{tmp_path}/recipe.toml: evaluation.published.a parser has 'deep', but no sentence has "
-        "this label; mend the recipe"
+        f"{tmp_path}/recipe.toml: evaluation.published.a parser contains 'deep', but no sentence "
+        "has this label; correct the recipe"
     )
     write(place.raw / "gen.category", ["deep", "mean"])
     with pytest.raises(
-        InputError, match=r"gen.category:2: the label 'mean' is the name of the mean"
+        InputError, match=r"gen.category:2: the label 'mean' is reserved for the mean"
     ):
         check_labels(place)
     write(place.raw / "gen.category", ["deep"])
@@ -150,5 +154,5 @@ def test_a_sweep_by_the_chosen_score(tmp_path):
     found = main_of(result(tmp_path, "sequence", 20.0), "exact")
     text = write_sweep({("size", 3): 25.0}, found, tmp_path / "sweep", "exact")
     assert text.splitlines()[0] == "| series | value | exact |" and "| 20.00 |" in text
-    with pytest.raises(InputError, match="the file has no chrF2; delete it"):
+    with pytest.raises(InputError, match="the file contains no chrF2; delete it"):
         main_of(tmp_path / "sequence.json", "chrF2")

@@ -69,8 +69,8 @@ def test_a_table_of_several_seeds(tmp_path):
     assert lines[2] == start
     assert "| **31.00 ± 0.25** | 0.040 | – |" in lines[3]
     assert "| **31.00 ± 0.25** | 0.020 | – |" in lines[4]
-    assert "bold: different from sequence (of the same size) with p < 0.05" in lines[6]
-    assert "With 3 + 3 runs no exact permutation of the runs can go below p = 0.1" in lines[7]
+    assert "bold: differs from sequence (same size) with p < 0.05" in lines[6]
+    assert "With 3 + 3 runs, no exact permutation test can reach a p-value below 0.1;" in lines[7]
     assert lines[8] == "BLEU: `nrefs:1`."
     assert rows[1]["a BLEU"] == "31.00" and rows[1]["a deviation"] == "0.25"
     assert rows[1]["parameters"] == "1250000" and rows[2]["a p against sequence"] == "0.02"
@@ -125,7 +125,7 @@ def test_the_test_with_the_fewest_runs_says_what_it_cannot_show(tmp_path):
     }
     write_tables(lines_of(ROWS, ["a"], results, ["sequence"]), tmp_path / "t")
     text = (tmp_path / "t.md").read_text()
-    assert "With 5 + 2 runs no exact permutation of the runs can go below p = 0.048" in text
+    assert "With 5 + 2 runs, no exact permutation test can reach a p-value below 0.048" in text
 
 
 def test_single_runs_are_never_significant(tmp_path):

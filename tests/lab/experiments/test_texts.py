@@ -33,7 +33,7 @@ def prepared(tmp_path, monkeypatch):
 
     def prepare(*options: str) -> None:
         words = ("prepare", str(tmp_path), "--from", str(tmp_path / "from"), "--", *options)
-        monkeypatch.setattr("sys.argv", ["posattn-recipe", *words])
+        monkeypatch.setattr("sys.argv", ["posattn recipe", *words])
         with pytest.raises(SystemExit):
             command_line.run(recipe_command.main)
 
@@ -46,10 +46,11 @@ def run(folder):
 
 
 def refused(folder, text: str, key: str) -> None:
-    message = f"{folder}/work/raw/{text}: {folder}/work/data was made from another text as {key}; "
+    message = f"{folder}/work/raw/{text} ({key}) differs from the text that {folder}/work/data was "
+    message += "made from; "
     with pytest.raises(InputError) as error:
         run(folder)
-    assert str(error.value) == f"{message}start posattn-recipe prepare {folder} again"
+    assert str(error.value) == f"{message}run posattn recipe prepare {folder} again"
 
 
 def test_a_preparation_that_fails_after_the_texts_were_replaced(prepared):
@@ -83,5 +84,5 @@ def test_texts_that_are_others_now(prepared):
     write(raw / "one.sgm", "x")
     refused(folder, "one.sgm", "test.reference0")
     (folder / "work/data.texts.json").write_text("[]")
-    with pytest.raises(InputError, match=r"data.texts.json: the file is damaged .*; start posattn"):
+    with pytest.raises(InputError, match=r"data.texts.json: the file is damaged .*; run posattn"):
         run(folder)

@@ -134,7 +134,7 @@ def slow_bias(specification):
     + ["direct_absolute", "direct_relative"],
 )
 def test_biases_are_those_of_loops(specification):
-    found = only(rows_of(specification), "what is added to the scores")
+    found = only(rows_of(specification), "bias added to the scores")
     near(found, slow_bias(specification))
 
 
@@ -174,19 +174,19 @@ def test_the_size_of_what_is_added_to_values():
     layer, x, ctx = layer_of("relative(max=2)")
     values = layer.mechanisms["relative"].values[0].detach()
     expected = table(lambda i, j: float(values[reference.relative_index(i, j, 2)].norm()))
-    near(only(Trace(layer, x, ctx).run(), "size of what is added"), expected)
+    near(only(Trace(layer, x, ctx).run(), "norm of the term added"), expected)
 
 
 def test_nothing_is_added_to_the_value_of_a_key_that_a_mask_forbids():
     rows = rows_of("relative(max=2) + window(size=3)")
     seen = only(rows, "which keys a query may attend to")
-    added = only(rows, "size of what is added to the value")
+    added = only(rows, "norm of the term added to the value")
     assert torch.equal(added > 0, seen)
 
 
 def test_the_factor_around_the_parent():
     part = slow.ParentScaled(*TREE)
-    found = only(rows_of("parent_scaled"), "what the scores are multiplied by")
+    found = only(rows_of("parent_scaled"), "factor of the scores")
     near(found, table(lambda i, j: float(part.change(1.0, 0, i, j))))
 
 
@@ -196,7 +196,7 @@ def test_the_bell_of_local_hard():
     [part] = slow_parts(layer)
     ones = [[torch.tensor(1.0, dtype=torch.double) for _ in PIECES] for _ in PIECES]
     bells = [torch.tensor(part.change_weights(ones, q, h)) for h in range(HEADS)]
-    found = only(Trace(layer, x, ctx).run(), "what the weights are multiplied by")
+    found = only(Trace(layer, x, ctx).run(), "factor of the weights")
     near(found, torch.stack(bells))
 
 
@@ -209,11 +209,11 @@ def slow_field(function, x):
 
 def test_receptive_fields():
     layer, x, ctx = layer_of("cnn(layers=1, kernel=3)")
-    found = only(Trace(layer, x, ctx).run(), "how strongly")
+    found = only(Trace(layer, x, ctx).run(), "influence of each word")
     near(found, slow_field(lambda x: layer.before(x, ctx), x))
     assert torch.equal(found[0] > 0, table(lambda i, j: abs(i - j) <= 1))
     layer, x, ctx = layer_of("block")
-    found = only(Trace(layer, x, ctx).run(), "how strongly")
+    found = only(Trace(layer, x, ctx).run(), "influence of each word")
     near(found, slow_field(lambda x: layer(x, ctx)[0], x))
     assert (found > 0).all()  # through the vectors of the blocks
 
@@ -277,15 +277,15 @@ def test_the_same_seed_draws_the_same_and_another_one_does_not():
 @pytest.mark.parametrize("specification", ["temperature", "direct_absolute", "direct_relative"])
 def test_what_starts_without_an_effect_is_moved_and_the_picture_says_so(specification):
     picture = make_picture(specification, SENTENCE)
-    assert any("before training nothing would change" in note for note in picture.notes)
+    assert any("the initial parameters have no effect" in note for note in picture.notes)
     assert not torch.allclose(matrices(picture.rows[0]), matrices(picture.rows[-1]))
 
 
 @pytest.mark.parametrize("specification", ["gaussian", "relative", "convolved_2d", "cnn", "block"])
 def test_what_has_an_effect_is_shown_at_its_start(specification):
     picture = make_picture(specification, SENTENCE)
-    assert any("those before any training" in note for note in picture.notes)
-    assert not any("nothing would change" in note for note in picture.notes)
+    assert any("the parameters are untrained" in note for note in picture.notes)
+    assert not any("initial parameters have no effect" in note for note in picture.notes)
 
 
 def test_a_tree_is_drawn_where_it_matters():
@@ -416,8 +416,8 @@ def test_weights_after_the_softmax_are_those_before_any_change(own):
 def test_a_factor_that_starts_at_one_is_moved(specification, own):
     """Steps and the fused kernel, between which this mechanism chooses, round in other ways."""
     picture = make_picture(specification, SENTENCE)
-    assert (only(picture.rows, "what the scores are multiplied by") != 1).all()
-    assert any("scaled: before training nothing would change" in note for note in picture.notes)
+    assert (only(picture.rows, "factor of the scores") != 1).all()
+    assert any("scaled: the initial parameters have no effect" in note for note in picture.notes)
 
 
 def test_a_mechanism_of_several_stages(own):

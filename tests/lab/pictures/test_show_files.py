@@ -1,4 +1,4 @@
-"""These tests run posattn-show as a command: files of each kind, sentences, errors of one line."""
+"""These tests run posattn show as a command: files of each kind, sentences, errors of one line."""
 
 import lzma
 import re
@@ -126,7 +126,7 @@ def test_hostile_words_stay_words(tmp_path):
 def test_letters_that_the_font_lacks(show, tmp_path, monkeypatch):
     monkeypatch.setattr(figure, "EAST_ASIAN", ())
     said = show("window", "--sentence", "猫", "--heads", 1, "--out", "x.png")
-    assert "drawn as boxes; install a font with them, such as Debian's package fonts-noto" in said
+    assert "drawn as boxes; install a font with them (for East Asian text, Debian's fonts-n" in said
     assert show("window", "--sentence", "猫", "--out", "x.html") == ""
     assert "猫" in (tmp_path / "x.html").read_text()
 
@@ -228,22 +228,22 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
     ("arguments", "message"),
     [
         (["nope"], "no attention mechanism is called 'nope'; the nearest of 29 names are rope, "),
-        (["window(size=4)"], "size=4: a window has its query in the middle"),
+        (["window(size=4)"], "size=4 is not an odd number above 0"),
         ([""], "the specification is empty; name a mechanism"),
-        (["tree_relative", "--sentence", "a b"], "'tree_relative' needs a dependency tree and "
-         "--sentence has none; give a sentence with its heads as --conllu FILE"),
+        (["tree_relative", "--sentence", "a b"], "'tree_relative' needs a dependency tree, but "
+         "--sentence has none; give a sentence with a tree as --conllu FILE"),
         (["tree_relative", "--conllu", "a.conllu", "--number", 2],
-         "a.conllu:7: the sentence has none; give a sentence with its heads as --conllu FILE"),
+         "a.conllu:7: the sentence has none; give a sentence with a tree as --conllu FILE"),
         (["window", "--conllu", "a.conllu", "--number", 3],
-         "a.conllu: has 3 sentences, none of the number 3; --number counts from 0"),
+         "a.conllu has 3 sentences, counted from 0, so there is no sentence 3; choose a smaller"),
         (["window", "--conllu", "no.conllu"], "no.conllu: No such file or directory"),
         (["window", "--number", 1], "name it with --conllu"),
         (["window", "--sentence", " "], "--sentence: the sentence has 0 words"),
-        (["window", "--sentence", "a " * 101], "the sentence has 101 words; a picture takes 1 to"),
-        (["window@2-3", "--layer", 1], "--layer 1: no mechanism of .* acts there; take 2-3"),
+        (["window", "--sentence", "a " * 101], "the sentence has 101 words; choose a sentence of"),
+        (["window@2-3", "--layer", 1], "--layer 1: no .* acts in this layer; choose 2-3"),
         (["gaussian(heads=3)", "--heads", 2], "--heads 2: .* names head 3"),
         (["window(across=5)"], "across=5: the model has 4 attention heads"),
-        (["window", "--user-dir", "mine"], "mine: there is no such file or folder here"),
+        (["window", "--user-dir", "mine"], "mine: no such file or folder"),
         (["window + block"], "put them into different layers"),
     ],
 )  # fmt: skip
@@ -258,12 +258,12 @@ def test_a_faulty_class_of_ones_own_ends_in_one_line(show, tmp_path):
     (tmp_path / "faulty_shown").mkdir()
     (tmp_path / "faulty_shown/__init__.py").write_text("x = nosuch\n")
     line = show("window", "--user-dir", "faulty_shown", "--out", "x.html")
-    assert "faulty_shown/__init__.py:1: cannot be imported: NameError: " in line
+    assert "faulty_shown/__init__.py:1: the import failed with NameError: " in line
 
 
 def test_the_ending_names_the_kind(show):
     assert show("window", "--out", "x.jpg") == (
-        "error: --out x.jpg: name a file that ends in .png, .svg or .html"
+        "error: --out x.jpg has no known suffix; use .png, .svg or .html"
     )
 
 

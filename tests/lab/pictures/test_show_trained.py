@@ -1,4 +1,4 @@
-"""posattn-show --path: a layer of a trained encoder, with the weights of its forward pass."""
+"""posattn show --path: a layer of a trained encoder, with the weights of its forward pass."""
 
 import re
 import sys
@@ -104,15 +104,17 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(prenorm, toy_data, tmp_path
         return refusal("--path", path, "--sentence", "a b", *options)
 
     both = refusal("window", "--path", prenorm)
-    assert both == refusal() and "a SPECIFICATION, or a trained model with --path" in both
+    assert both == refusal() and "expected either a SPECIFICATION or --path" in both
     assert "give --sentence TEXT or --conllu FILE" in refusal("--path", prenorm)
-    assert "leave --heads, --seed out" in refused(prenorm, "--heads", "2")
-    assert "--data belongs to --path" in refusal("window", "--data", toy_data)
+    assert "--heads and --seed do not apply to a trained model; leave" in refused(
+        prenorm, "--heads", "2"
+    )
+    assert "--data applies to a trained model only" in refusal("window", "--data", toy_data)
     assert "no such checkpoint" in refused(tmp_path / "none.pt")
     assert "--layer 2: the encoder" in (found := refused(prenorm, "--layer", "2"))
-    assert found.endswith("has 2 layers; take 0 to 1")
+    assert found.endswith("has 2 layers; choose 0 to 1")
     stock = refused(tmp_path / "stock/checkpoint_last.pt")
-    assert "no encoder with attention of this package" in stock and "posattn-examples" in stock
+    assert "no encoder with attention of this package" in stock and "posattn examples" in stock
     tree = refused(tmp_path / "tree/checkpoint_last.pt")
     assert "--sentence has no tree" in tree and "as --conllu FILE" in tree
     lacking = refused(prenorm, "--data", tmp_path / "none")

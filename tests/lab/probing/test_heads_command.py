@@ -1,4 +1,4 @@
-"""posattn-probe --heads on trained models, and its results in the tables and in the report."""
+"""posattn probe --heads on trained models, and its results in the tables and in the report."""
 
 import json
 
@@ -37,7 +37,7 @@ def test_what_is_found(outcome, world):
     }
     # The treebank has no parts of speech.
     assert {one.probe for one in probes.words} == {"distance", "depth", "relation"}
-    assert "the words have no parts of speech, so that UPOS is not probed" in found.err
+    assert "words have no parts of speech, so UPOS is not probed" in found.err
     assert "with punctuation, as no word has a UPOS" in found.out
     for one in probes.words:
         assert one.figures.get("spearman", 0) <= 1
@@ -59,7 +59,7 @@ def test_what_is_found(outcome, world):
     }
     for title in (
         "Probes of words",
-        "What the words look at most",
+        "What words attend to most",
         "Relations in heads, to the parent",
         "Relations in heads, to the child",
     ):
@@ -93,7 +93,7 @@ def test_results_of_other_treebanks_are_not_joined(more, outcome, world, tmp_pat
     )
     assert other.code == 0, other.err
     joined = probe("--results", file, tmp_path / "other.json")
-    assert joined.code == 1 and f"were probed with other {more[0]} than those of" in joined.err
+    assert joined.code == 1 and f"words were probed with other {more[0]} than in" in joined.err
     again = probe("--results", file, file)
     assert again.code == 1 and "name each model once" in again.err
 
@@ -110,7 +110,7 @@ def test_the_report_shows_it(outcome, world, tmp_path, monkeypatch):
         *("--trees", world.trees, "--classifier", "linear", "--json", tasks, "--cpu"),
     )
     assert found.code == 0, found.err
-    words = ["posattn-report", str(system), "--probes", str(tasks), str(file), "--out", str(page)]
+    words = ["posattn report", str(system), "--probes", str(tasks), str(file), "--out", str(page)]
     monkeypatch.setattr("sys.argv", words)
     report.main()
     text = page.read_text()
@@ -128,10 +128,10 @@ def test_the_report_shows_it(outcome, world, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--layer", "mix"], "--heads has no --layer mix"),
-        (["--tasks", "x"], "--heads takes no --tasks"),
-        (["--layer", "9"], "--layer 9: the encoder has the layers 0 to 2"),
-        ([], "the data were not parsed with stanza; let the models read the trees"),
+        (["--layer", "mix"], "--heads does not support --layer mix"),
+        (["--tasks", "x"], "--heads cannot be combined with --tasks"),
+        (["--layer", "9"], "--layer 9 does not exist; choose one of the layers 0 to 2"),
+        ([], "the training data were not parsed with stanza; let the models read the trees"),
     ],
 )
 def test_what_is_refused(more, message, world, tmp_path):
@@ -153,4 +153,4 @@ def test_a_treebank_without_trees_is_refused(world, tmp_path):
         *(world.data, "--path", world.models["tree"], "--heads", *trees, "--gold"),
         *("--json", tmp_path / "x.json", "--cpu"),
     )
-    assert found.code == 1 and f"{empty}: there is no sentence with a tree" in found.err
+    assert found.code == 1 and f"{empty}: no sentence has a tree" in found.err

@@ -1,4 +1,4 @@
-"""posattn-probe on real files: what it finds, keeps, joins, shows and refuses."""
+"""posattn probe on real files: what it finds, keeps, joins, shows and refuses."""
 
 import contextlib
 import csv
@@ -333,7 +333,7 @@ def test_results_of_another_kind_are_refused(more, expected, found):
     one, other = found("stock", name="one"), found("stock", name="other", more=more)
     message = refused(probe("--results", one[0], other[0]))
     assert f"{other[0]}: {expected}" in message and str(one[0]) in message
-    assert "probe both in the same way" in message
+    assert "probe both models with the same options" in message
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_results_of_other_sentences_are_refused(change, world, found, tmp_path):
     one = found("stock", name="one")
     other = found("stock", name="other", folder=tmp_path / "other")
     message = refused(probe("--results", one[0], other[0]))
-    assert f"{other[0]}: SentLen was made of other sentences" in message
+    assert f"{other[0]}: SentLen has other sentences than in" in message
 
 
 def test_runs_of_a_system_in_several_files_are_runs(world, found):
@@ -373,7 +373,7 @@ def test_tables_are_written(world, found, tmp_path):
     markdown = (tmp_path / "table.md").read_text()
     assert markdown == answer[1].out
     assert "Classifier: linear" in markdown and "mean over the pieces" in markdown
-    assert "40, 12, 14" in markdown and "no figure is comparable" in markdown
+    assert "40, 12, 14" in markdown and "so no figure is comparable" in markdown
     shown, of_csv = table_rows(markdown), csv_rows(tmp_path / "table.csv")
     assert shown.keys() == of_csv.keys()
     for row, by_column in shown.items():
@@ -631,7 +631,7 @@ def test_raw_text_is_parsed_as_the_data_were(corpus, tmp_path, monkeypatch):
 
 
 def made_tasks(world, folder, kind):
-    """Write the tasks as posattn-probe-tasks makes them of gold or of parsed trees."""
+    """Write the tasks as posattn probe-tasks makes them of gold or of parsed trees."""
     shutil.copytree(world.tasks, folder)
     shutil.copytree(world.trees, folder / "trees")
     (folder / "trees/bigram_shift.conllu").unlink()  # they would be parsed
@@ -660,7 +660,7 @@ def test_gold_trees_are_marked(kind, world, found, tmp_path):
 
 
 def test_trees_from_elsewhere_are_not_gold(world, found, tmp_path):
-    """These are trees as posattn-parse makes them, beside tasks of a treebank."""
+    """These are trees as posattn parse makes them, beside tasks of a treebank."""
     folder = made_tasks(world, tmp_path / "made", "gold")
     path = tmp_path / "by a parser/tree_depth.conllu"
     own = list(read_conllu(folder / "trees/tree_depth.conllu"))
@@ -707,16 +707,19 @@ def arguments(world, tmp_path, **other):
         ({"path": "=a.pt"}, "write NAME=PATH"),
         ({"path": "a="}, "write NAME=PATH"),
         ({"data": "nowhere"}, "nowhere: there is no such folder"),
-        ({"data": None}, "name the data"),
-        ({"tasks": "nowhere"}, "nowhere: there is no such folder"),
+        ({"data": None}, "DATA is missing"),
+        ({"tasks": "nowhere"}, "nowhere is not a folder"),
         ({"tasks": None}, "--tasks FOLDER"),
         ({"json": None}, "--json FILE"),
         ({"path": None}, "--path"),
-        ({"task": "Tense"}, "there is no past_present.txt for Tense"),
+        ({"task": "Tense"}, "has no past_present.txt for Tense"),
         ({"task": "Nonsense"}, "choose one of"),
         ({"trees": "nowhere"}, "nowhere/sentence_length.conllu: there are no trees for SentLen"),
         ({"trees": None}, "--trees"),
-        ({"layer": "3"}, "--layer 3: the encoder has the layers 0 to 2"),  # not the embeddings
+        (
+            {"layer": "3"},
+            "--layer 3 does not exist; choose one of the layers 0 to 2",
+        ),  # not the embeddings
         ({"results": "nowhere.json"}, "nowhere.json"),
     ],
     ids=lambda x: str(x) if isinstance(x, dict) else "",
@@ -755,7 +758,7 @@ def test_faulty_tasks(change, expected, world, tmp_path):
 @pytest.mark.parametrize(
     "change, expected",
     [
-        (lambda blocks: blocks[:-1], ["there are 65 trees for 66 sentences", "parse"]),
+        (lambda blocks: blocks[:-1], ["has 65 trees for 66 sentences", "parse"]),
         (lambda blocks: [*blocks[1::-1], *blocks[2:]], ["do not match"]),
     ],
     ids=["number", "sentences"],
@@ -794,7 +797,7 @@ def test_a_language_model_has_no_encoder(world, toy_data, tmp_path):
     )
     path = f"lm={tmp_path / 'run/checkpoint_last.pt'}"
     message = refused(probe(*arguments(world, tmp_path, data=tmp_path / "lm", path=path)))
-    assert "has no encoder of sentences; take a model that has one" in message
+    assert "has no sentence encoder; choose a model with an encoder" in message
 
 
 # fabricated records
@@ -867,11 +870,11 @@ def test_published_figures_stand_beside_files_of_senteval_only():
     published = shown["published: Base"]
     assert published["SentLen"] == "92.20"
     assert published["WC"] == published["BShift"] == published["surface"] == "–"
-    assert any("no figure is comparable" in note for note in table.notes)
+    assert any("so no figure is comparable" in note for note in table.notes)
     made = {"SentLen": probed()}
     assert not any("published" in name for name in cells(record(made, accuracy([1] * 8)))[0])
     theirs = record({"SentLen": probed(source="SentEval")}, accuracy([1] * 8))
-    assert not any("no figure is comparable" in note for note in cells(theirs)[1].notes)
+    assert not any("so no figure is comparable" in note for note in cells(theirs)[1].notes)
 
 
 WHOLE = (100_000, 10_000, 10_000)
@@ -975,7 +978,7 @@ def test_the_same_figures_in_two_files_are_no_runs(found, tmp_path):
     file, _ = found("tree")
     copied = tmp_path / "copied.json"
     copied.write_text(file.read_text())
-    assert "the figures of tree stand in" in refused(probe("--results", file, file))
+    assert "the results of tree are also in" in refused(probe("--results", file, file))
     assert "name each model once" in refused(probe("--results", file, copied))
 
 
@@ -990,11 +993,11 @@ def test_checkpoints_of_one_folder_are_systems():
 @pytest.mark.parametrize(
     "of, more, message",
     [
-        ("tasks", ("--gold",), "--gold acts with --heads only"),
-        ("tasks", ("--rank", "3"), "--rank acts with --heads only"),
-        ("tasks", ("--trees-are", "gold"), "--trees-are says what the trees of --trees are"),
-        ("heads", ("--classifier", "mlp"), "--classifier acts with --tasks only"),
-        ("heads", ("--task", "WC"), "--task acts with --tasks only"),
+        ("tasks", ("--gold",), "--gold has no effect without --heads"),
+        ("tasks", ("--rank", "3"), "--rank has no effect without --heads"),
+        ("tasks", ("--trees-are", "gold"), "--trees-are has no effect without --trees"),
+        ("heads", ("--classifier", "mlp"), "--classifier has no effect without --tasks"),
+        ("heads", ("--task", "WC"), "--task has no effect without --tasks"),
     ],
 )
 def test_an_option_without_effect_is_refused(of, more, message, world, tmp_path):
@@ -1016,7 +1019,7 @@ def test_bits_that_are_none_are_refused(correct, said, tmp_path):
     file.write_text(json.dumps(document))
     message = refused(probe("--results", file))
     assert message.startswith(f"error: {file}: 'correct' of base in SentLen {said}")
-    assert message.rstrip().endswith("make it again with posattn-probe")
+    assert message.rstrip().endswith("make it again with posattn probe")
 
 
 def test_a_figure_that_is_missing_is_named(tmp_path):
@@ -1033,14 +1036,14 @@ def test_a_figure_that_is_missing_is_named(tmp_path):
 def test_results_alone_write_no_json(found, tmp_path):
     file, _ = found("tree")
     message = refused(probe("--results", file, "--json", tmp_path / "other.json"))
-    assert "--json acts with --tasks or --heads only" in message
+    assert "--json has no effect without --tasks or --heads" in message
 
 
 def test_a_missing_layer_is_refused_before_sentences_are_encoded(world, tmp_path):
     base = (world.data, "--path", world.models["stock"], "--tasks", world.tasks, "--cpu")
     work = tmp_path / "work"
     outcome = probe(*base, "--json", tmp_path / "p.json", "--layer", "9", "--work", work)
-    assert "--layer 9: the encoder has the layers 0 to 2" in refused(outcome)
+    assert "--layer 9 does not exist; choose one of the layers 0 to 2" in refused(outcome)
     assert not list(work.rglob("*.npy"))
 
 
@@ -1053,7 +1056,9 @@ def test_text_that_nothing_segments_is_refused(world, toy_data, tmp_path):
     base = (world.data, "--path", tmp_path / "bare/checkpoint_last.pt", "--cpu", "--no-untrained")
     base = (*base, "--classifier", "linear", "--json", tmp_path / "p.json")
     message = refused(probe(*base, "--tasks", tmp_path / "tasks"))
-    assert re.search(r"lacks \d+% of the pieces; say how .* with --bpe and --moses", message)
+    assert re.search(
+        r"\d+% of the pieces are not in the .*dictionary; use --bpe and --moses to segment", message
+    )
     outcome = probe(*base, "--tasks", world.tasks, "--task", "WC", "--bpe", world.codes)
     as_trained = probe(
         *(world.data, "--path", f"bare={world.models['stock']}", "--cpu", "--no-untrained"),

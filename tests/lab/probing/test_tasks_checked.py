@@ -59,7 +59,7 @@ def faults_of(folder, *options):
     assert "Traceback" not in said and "unexpected" not in said
     if found:
         last = said.splitlines()[-1]
-        assert last == f"error: {folder}: {len(found)} fault(s) were found; see above"
+        assert last == f"error: {folder}: {len(found)} fault(s) found; they are listed above"
     return found
 
 
@@ -117,14 +117,14 @@ def without_test(rows):
 @pytest.mark.parametrize(
     "plant, words",
     [
-        (dev_is_test, "dev and test have the same sentences"),
+        (dev_is_test, "dev and test consist of the same sentences"),
         (in_train_and_dev, "train and dev share 1 sentence(s), such as: the-tr-0"),
         (in_train_and_test, "train and test share 1 sentence(s), such as: the-tr-0"),
-        (twice_in_dev, "1 sentence(s) occur again in dev, such as: the-va-0"),
-        (unbalanced_test, "sentences for test"),
-        (without_a_label_in_dev, "1 label(s) have no sentence for dev"),
-        (with_a_label_only_in_test, "1 label(s) have no sentence for train, such as other"),
-        (without_test, "there is no sentence for test"),
+        (twice_in_dev, "1 sentence(s) occur more than once in dev, such as: the-va-0"),
+        (unbalanced_test, "sentences in test"),
+        (without_a_label_in_dev, "1 label(s) have no sentence in dev"),
+        (with_a_label_only_in_test, "1 label(s) have no sentence in train, such as other"),
+        (without_test, "test has no sentence"),
     ],
 )
 @pytest.mark.parametrize("file", ["past_present", "tree_depth", "bigram_shift"])
@@ -133,7 +133,7 @@ def test_a_planted_fault_is_found(file, plant, words, tmp_path):
     if file == "tree_depth" and plant is unbalanced_test:  # SentEval's own file is uneven
         code, said = called("--check", folder)
         assert code == 0 and "0 fault" not in said
-        assert f"{words}; an even share" in said and "so this is no fault" in said
+        assert f"{words}; an even share" in said and "so this is not counted as a fault" in said
         return
     assert any(words in fault for fault in faults_of(folder))
 
@@ -156,7 +156,7 @@ def test_a_sentence_in_capitals_or_with_spaces_is_the_same_sentence(split, chang
     found = faults_of(written(tmp_path, "past_present", [*rows, shouted]))
     assert any("share 1 sentence(s)" in fault for fault in found)
     found = faults_of(written(tmp_path, "past_present", [*rows, ["tr", *shouted[1:]]]))
-    assert any("1 sentence(s) occur again in train" in fault for fault in found)
+    assert any("1 sentence(s) occur more than once in train" in fault for fault in found)
 
 
 BOTH_FORMS = {
@@ -174,7 +174,7 @@ def test_a_sentence_in_both_forms(name, place, tmp_path):
     labels = LABELS[FILES[name]]
     rows = [*rows_of(FILES[name]), ["tr", labels[0], original], [place, labels[1], changed]]
     (fault,) = faults_of(written(tmp_path, FILES[name], rows))
-    assert "both as they are and changed" in fault and fault.endswith(original)
+    assert "both unchanged and changed" in fault and fault.endswith(original)
 
 
 @pytest.mark.parametrize("name", CHANGING)
@@ -182,7 +182,7 @@ def test_sentences_in_both_forms_are_counted_not_their_words(name, tmp_path):
     """The same sentence with both labels is one, however many words it has."""
     doubtful = [["tr", label, f"a b c d {n}"] for label in LABELS[FILES[name]] for n in range(5)]
     found = faults_of(written(tmp_path, FILES[name], [*rows_of(FILES[name]), *doubtful]))
-    assert found[-1].startswith("5 sentence(s) may occur both as they are and changed")
+    assert found[-1].startswith("5 sentence(s) may occur both unchanged and changed")
 
 
 @pytest.mark.parametrize("name", CHANGING)
@@ -268,8 +268,8 @@ GOOD = b"tr\tO\ta good line\n"
         (b"\n", "the line has 1 column(s)"),
         (b"tr O a sentence\n", "the line has 1 column(s)"),
         (b"tr\tO\t  \n", "the line has 2 column(s)"),
-        (b"train\tO\ta sentence\n", "the split is 'train'; it must be tr, va or te"),
-        (b"\tO\ta sentence\n", "the split is ''; it must be tr, va or te"),
+        (b"train\tO\ta sentence\n", "the split is 'train'; write tr, va or te"),
+        (b"\tO\ta sentence\n", "the split is ''; write tr, va or te"),
         (b"TR\tO\ta sentence\n", "the split is 'TR'"),
         (b"tr\t\ta sentence without a label\n", ""),
         (b"tr\tO\tnot \xff UTF-8\n", "the line is not UTF-8"),
@@ -289,22 +289,22 @@ def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / "bigram_shift.txt").write_text("")
     code, said = called("--check", tmp_path)
     assert (code, said.count("\n")) == (1, 1)
-    assert said.startswith(f"error: {tmp_path}/bigram_shift.txt: the file is empty")
+    assert said.startswith(f"error: {tmp_path}/bigram_shift.txt is empty")
 
 
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--check", "missing"], "missing: there is no such folder"),
+        (["--check", "missing"], "missing is not a folder"),
         (
             ["--check", "empty"],
-            "empty: there is no file of a probing task; it would be one of sent",
+            "empty has no file of a probing task; name a folder with at least one of sent",
         ),
-        (["--check", "empty/../file.txt"], "file.txt: there is no such folder"),
-        (["--check", "good", "--task", "SentLen"], "good: there is no sentence_length.txt"),
+        (["--check", "empty/../file.txt"], "file.txt is not a folder"),
+        (["--check", "good", "--task", "SentLen"], "good has no sentence_length.txt"),
         (["--check", "good", "--task", "BShift", "Nothing"], "there is no probing task 'Nothing'"),
-        (["--check", "good", "--out", "new"], "--check makes no tasks"),
-        (["corpus.conllu", "--check", "good"], "--check makes no tasks"),
+        (["--check", "good", "--out", "new"], "--check builds no tasks"),
+        (["corpus.conllu", "--check", "good"], "--check builds no tasks"),
     ],
 )
 def test_what_cannot_be_checked(arguments, words, tmp_path, monkeypatch):
@@ -369,23 +369,23 @@ FEW = ["--min-sentences", "10"]
         (["corpus.conllu", "--out", "new"], "no task can be made"),
         (["corpus.conllu", "--out", "new", *FEW, "--task", "Tense"], "Tense: 0 sentences are left"),
         (["corpus.conllu", "--out", "new", *FEW, "--task", "Nothing"], "no probing task 'Nothing'"),
-        (["corpus.conllu", "--out", "new", *FEW, "--task", "TopConst"], "TopConst cannot be made"),
+        (["corpus.conllu", "--out", "new", *FEW, "--task", "TopConst"], "TopConst cannot be built"),
         (
             ["corpus.conllu", "--out", "new", *FEW, "--task", "SentLen", "top_constituents"],
-            "TopConst cannot be made",
+            "TopConst cannot be built",
         ),
-        (["corpus.conllu", "--out", "old", *FEW], "old: the folder exists already"),
-        (["corpus.conllu", "--out", "corpus.conllu", *FEW, "--overwrite"], "this is no folder"),
+        (["corpus.conllu", "--out", "old", *FEW], "old: the folder already exists"),
+        (["corpus.conllu", "--out", "corpus.conllu", *FEW, "--overwrite"], "this is not a folder"),
         (
             ["corpus.conllu", "--out", "new", "--form-counts", "5", "4"],
-            "--form-counts 5 4: LOW must not exceed HIGH",
+            "--form-counts 5 4: LOW exceeds HIGH; swap them",
         ),
         (
             ["corpus.conllu", "--out", "new", "--odd-counts", "41", "40"],
-            "--odd-counts 41 40: LOW must not exceed HIGH",
+            "--odd-counts 41 40: LOW exceeds HIGH; swap them",
         ),
         (["no_trees.conllu", "--out", "new", *FEW], "no_trees.conllu: no sentence has a tree"),
-        (["empty.conllu", "--out", "new", *FEW], "empty.conllu: there are no sentences"),
+        (["empty.conllu", "--out", "new", *FEW], "empty.conllu contains no sentences"),
         (["missing.conllu", "--out", "new", *FEW], "missing.conllu: No such file or directory"),
         (
             ["corpus.conllu", "missing.conllu", "--out", "new", *FEW],
@@ -393,9 +393,9 @@ FEW = ["--min-sentences", "10"]
         ),
         (["two_roots.conllu", "--out", "new", *FEW], "two_roots.conllu:"),
         (["columns.conllu", "--out", "new", *FEW], "CoNLL-U has 10 columns"),
-        (["corpus.conllu"], "name CoNLL-U files and --out FOLDER"),
-        (["--out", "new"], "name CoNLL-U files and --out FOLDER"),
-        ([], "name CoNLL-U files and --out FOLDER"),
+        (["corpus.conllu"], "give CoNLL-U files and --out FOLDER"),
+        (["--out", "new"], "give CoNLL-U files and --out FOLDER"),
+        ([], "give CoNLL-U files and --out FOLDER"),
         (["no_trees.conllu", "--out", "old", *FEW, "--overwrite"], "no sentence has a tree"),
     ],
 )

@@ -123,7 +123,7 @@ def test_heads(page):
     assert ["encoder.layers.0.self_attn", "gaussian: sigma", "1.25", "", "1.23e+04"] in rows
     assert ["encoder.layers.0.self_attn", "gaussian: gate (layer)", "0.5", "", ""] in rows
     assert text.count('style="--share: 1.0"') == 1 + 2 + 2
-    assert "always looks at the word before would have 42 % along an edge" in text
+    assert "always attends to the previous word would have 42 % along an edge" in text
 
 
 def test_gaps_have_signs(page):
@@ -272,23 +272,23 @@ def damaged(**changes):
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        ("{", "0.json: the file is damaged .*posattn-score"),
-        ("[]", r"0.json: the whole is \[\], expected an object"),
-        (damaged(version=2), "0.json: the file has version 2, not 1"),
+        ("{", "0.json: the file is damaged .*posattn score"),
+        ("[]", r"0.json: the document is \[\], expected an object"),
+        (damaged(version=2), "0.json has the format version 2, not 1"),
         (damaged(scores__BLEU__score=None), "scores.BLEU.score is missing"),
         (damaged(scores__BLEU__score=float("nan")), "scores.BLEU.score is NaN, expected a number"),
         (damaged(baseline__ngrams=3), "baseline.ngrams is 3, expected a list"),
         (damaged(examples__0__words__1="\ud800"), r"examples\[0\].words\[1\] is .*, expected text"),
         (
             damaged(examples__0__parents=[2, 3, 0]),
-            r"examples\[0\]: there are 3 parents for 4 words",
+            r"examples\[0\]: found 3 parents for 4 words",
         ),
         (damaged(examples__0__parents=[2, 1, 0, 3]), r"examples\[0\]: .* cycle: 1 -> 2 -> 1"),
-        (damaged(examples__0__depths=[2, 1, 0, 2]), "depths are not those of the tree"),
-        (damaged(examples__0__attention__heads=4), "there are 150 weights instead of 200"),
+        (damaged(examples__0__depths=[2, 1, 0, 2]), "depths differ from those in the tree"),
+        (damaged(examples__0__attention__heads=4), "found 150 weights, expected 200"),
         (
             damaged(examples__0__attention__keys=6),
-            "the attention is 2 x 3 x 5 x 6, but there are 5 pieces",
+            "the attention has the shape 2 x 3 x 5 x 6, but there are 5 pieces",
         ),
         (damaged(examples__0__attention__weights="?"), "the weights are not base64"),
         (damaged(sentences=10**400), r"sentences is 1000.*\.\.\., expected a whole number"),
@@ -311,11 +311,11 @@ def test_several_files_of_one_system_are_refused(write_results):
     with pytest.raises(InputError) as raised:
         read_systems(write_results(scored("a"), scored("b"), scored("a")))
     message = str(raised.value)
-    assert re.search(r"2\.json: a on newstest2014 is in \S+0\.json, too; ", message)
-    assert "posattn-score RUN1 RUN2 ... --json FILE" in message
+    assert re.search(r"2\.json: a on newstest2014 is also in \S+0\.json; ", message)
+    assert "posattn score RUN1 RUN2 ... --json FILE" in message
     assert len(read_systems(write_results(scored("a"), scored("a", "newstest2015")))) == 2
     [path] = write_results(scored("a"))
-    with pytest.raises(InputError, match=r"0\.json: this file is named twice"):
+    with pytest.raises(InputError, match=r"0\.json is named twice"):
         read_systems([path, path])
 
 
@@ -328,7 +328,9 @@ def test_without_matplotlib(page, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"matplotlib: pip install 'fairseq_posattn\[lab\]'"):
+    with pytest.raises(
+        InputError, match=r"matplotlib; install it with pip install 'fairseq_posattn\[lab\]'"
+    ):
         page(scored())
     assert page(without(scored(baseline=None), "buckets", "words", "speed", "training"))
 
@@ -337,7 +339,7 @@ def test_without_jinja(write_results, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "fairseq_posattn.lab.report.report")
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.setattr(sys, "argv", ["report", "x.json", "--out", str(tmp_path / "r.html")])
-    with pytest.raises(InputError, match=r"the report needs the package jinja2: pip install"):
+    with pytest.raises(InputError, match=r"needs the package jinja2; install it with pip install"):
         command.main()
 
 

@@ -222,7 +222,7 @@ def test_references_from_a_file(models, toy_data, tmp_path):
 
 @pytest.mark.parametrize("number", [-1, 60])
 def test_no_such_sentence(models, toy_data, number):
-    message = rf"test has 60 sentences, but none has the number {number}; .* 0 to 59, as in S-59"
+    message = rf"test has 60 sentences, but none with the number {number}; .* 0 to 59, as in S-59"
     with pytest.raises(InputError, match=message):
         made(toy_data, models["plain"], [0, number])
 
@@ -232,15 +232,15 @@ def test_a_file_that_is_too_short(models, toy_data, conllu, tmp_path, option):
     path = tmp_path / "short"
     first = conllu.read_text().split("\n\n")[0]
     path.write_text(f"{first}\n" if option == "trees" else "one\n")
-    with pytest.raises(InputError, match="short has 1 sentences, but none has the number 5"):
+    with pytest.raises(InputError, match="short has 1 sentences, but none with the number 5"):
         made(toy_data, models["plain"], [5], **{option: str(path)})
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("tree", r"conllu:\d+: the tree of sentence 5 differs from the one beside the data"),
-        ("stock", r"conllu:\d+: sentence 5 is '.+' here, but '.+' in the data; give the"),
+        ("tree", r"conllu:\d+: the tree of sentence 5 differs from that in the data"),
+        ("stock", r"conllu:\d+: sentence 5 is '.+' here, but '.+' in the data; name the"),
     ],
 )
 def test_trees_of_other_sentences(models, toy_data, conllu, tmp_path, kind, message):

@@ -85,7 +85,7 @@ def test_sentences_count_by_their_queries_and_words():
     assert one.heads[0].tree_edges is None and one.neighbours is None
     once.add_tree(weights[..., :2, :2], [1], [0])  # one word has no other one
     assert once.words == 0
-    with pytest.raises(InputError, match="there is no sentence"):
+    with pytest.raises(InputError, match="the subset is empty; choose another"):
         Sums().record()
 
 
@@ -104,7 +104,7 @@ def test_what_a_decoder_predicts_of_the_source(toy_data, tmp_path, monkeypatch):
     train(toy_data, tmp_path / "run", *options)
     checkpoint, out = tmp_path / "run/checkpoint_last.pt", tmp_path / "heads.json"
     arguments = [toy_data, "--path", checkpoint, "--cpu", "--first", 5, "--out", out]
-    monkeypatch.setattr(sys, "argv", ["posattn-heads", *map(str, arguments)])
+    monkeypatch.setattr(sys, "argv", ["posattn heads", *map(str, arguments)])
     command.main()
     place = "decoder.layers.0.encoder_attn"
     found = {number.name: number for number in read_heads(out).numbers if number.place == place}
@@ -124,7 +124,7 @@ def test_the_command(attention, toy_data, tmp_path, monkeypatch):
     path = tmp_path / "run/checkpoint_last.pt"
     arguments = [toy_data, "--path", path, "--cpu", "--first", 7, "--trees", conllu]
     arguments += ["--out", tmp_path / "heads.json"]
-    monkeypatch.setattr(sys, "argv", ["posattn-heads", *map(str, arguments)])
+    monkeypatch.setattr(sys, "argv", ["posattn heads", *map(str, arguments)])
     command.main()
     found = read_heads(tmp_path / "heads.json")
     trees = list(read_conllu(conllu))[:7]

@@ -148,7 +148,7 @@ def test_architectures(write, line, architecture):
 
 def test_no_log_of_a_training(write):
     with pytest.raises(
-        InputError, match=r"log: there are neither parameters nor losses; .*fairseq-train"
+        InputError, match=r"log: found neither parameters nor losses; .*fairseq-train"
     ):
         training([write("log", ["text"])])
 
@@ -178,8 +178,8 @@ def test_speed_of_shards_side_by_side(write):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([], "log: the log has 0 lines 'Translated"),
-        ([ended("1", "1", 1.0)] * 2, "log: the log has 2 lines 'Translated"),
+        ([], "log: the log contains 0 lines 'Translated"),
+        ([ended("1", "1", 1.0)] * 2, "log: the log contains 2 lines 'Translated"),
     ],
 )
 def test_logs_without_one_speed(write, lines, message):
@@ -203,7 +203,7 @@ def test_odd_numbers_of_a_speed(write, number):
         ended("1", "1", number),
         ended("1", "1", 1.0, number, 1.0),
     ):
-        with pytest.raises(InputError, match="log: the log has 0 lines 'Translated"):
+        with pytest.raises(InputError, match="log: the log contains 0 lines 'Translated"):
             speed([write("log", [line])])
 
 
@@ -245,34 +245,34 @@ def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
     assert outputs(read_logs(shards)) == outputs(read_logs([whole]))
     assert outputs(read_logs(shards), "S") == list(read_lines(toy_data.parent / "test.src"))
     assert speed([whole]).sentences == speed(shards).sentences == 60
-    with pytest.raises(InputError, match=r"H-\d+ is missing; give all shards"):
+    with pytest.raises(InputError, match=r"the line H-\d+ is missing; name all shards"):
         outputs(read_logs(shards[:1]))
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["H-0\t-1\ta", "H-2\t-1\tc"], "log: H-1 is missing; give all shards"),
-        (["H-1\t-1\ta"], "log: H-0 is missing"),
-        (["H-0\t-1\ta", "x", "H-0\t-2\tb"], "log:3: H-0 stands already in .*log:1; .*--nbest 1"),
+        (["H-0\t-1\ta", "H-2\t-1\tc"], "log: the line H-1 is missing; name all shards"),
+        (["H-1\t-1\ta"], "log: the line H-0 is missing"),
+        (["H-0\t-1\ta", "x", "H-0\t-2\tb"], "log:3: H-0 occurs already in .*log:1; .*--nbest 1"),
         (
             ["H-0\t-1\ta", "H-1\t-0."],
-            "log:2: fairseq-generate writes no such line: .*; give a complete log",
+            "log:2: '.*' is no valid line of fairseq-generate; name a complete log",
         ),
-        (["H-x\t-1\ta"], "log:1: fairseq-generate writes no such line"),
-        (["text"], "log: there is no line H-0"),
-        (["H-0\t-1\ta bH-1\t-1\tc"], "log:1: fairseq-generate writes no such line"),
+        (["H-x\t-1\ta"], "log:1: '.*' is no valid line of fairseq-generate"),
+        (["text"], "log: no line H-0 found"),
+        (["H-0\t-1\ta bH-1\t-1\tc"], "log:1: '.*' is no valid line of fairseq-generate"),
         (
             ["H-0\t-1\ta b2026-01-01 00:00:00 | INFO | fairseq_cli.generate | NOTE: scores"],
-            "log:1: fairseq-generate writes no such line",
+            "log:1: '.*' is no valid line of fairseq-generate",
         ),
         (
             ["H-0\t-1\ta", "D-0\t-1\ta", "H-1\t-1\tb"],
-            "log: H-1 is there, but D-1 is missing, so the log is cut off; give a complete log",
+            "log: the log is truncated, because H-1 is present but D-1 is missing; name a",
         ),
-        (["H-0\tThe dog\t-0.5"], "log:1: fairseq-generate writes no such line"),
+        (["H-0\tThe dog\t-0.5"], "log:1: '.*' is no valid line of fairseq-generate"),
         *(
-            [[f"H-{number}\t-1\ta"], "log:1: fairseq-generate writes no such line"]
+            [[f"H-{number}\t-1\ta"], "log:1: '.*' is no valid line of fairseq-generate"]
             for number in ODD_NUMBERS
         ),
     ],
@@ -308,7 +308,7 @@ def test_chinese(write, tmp_path, monkeypatch):
     log = write("log", ["H-0\t-1\t我们 去 北@@ 京 。"])
     command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "zh_CN")
     assert (tmp_path / "out").read_text() == "我们去北京。\n"
-    with pytest.raises(InputError, match="--detokenize klingon: no such language is known"):
+    with pytest.raises(InputError, match="--detokenize klingon is not a known language"):
         command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "klingon")
 
 
@@ -319,7 +319,7 @@ def test_command_with_choices(write, tmp_path, monkeypatch):
     log = write("log", ['H-0\t-1\tD// as ist " gut " , ja .'])
     command(monkeypatch, tmp_path, log, "--out", tmp_path / "out")
     assert (tmp_path / "out").read_text() == 'Das ist "gut", ja.\n'
-    with pytest.raises(InputError, match=r"prepare\.json says how to detokenise"):
+    with pytest.raises(InputError, match=r"prepare\.json defines the detokeniser"):
         command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "de")
 
 
@@ -355,7 +355,7 @@ def test_the_log_of_another_set(end, valid_log, toy_data, tmp_path, monkeypatch)
     log.write_text("".join(f"{line}\n" for line in lines if line.startswith((end, "H-"))))
     options = [toy_data, log, "--out", tmp_path / "out"]
     if end != "H-":
-        with pytest.raises(InputError, match="this is a log of the set 'valid', not of 'test'"):
+        with pytest.raises(InputError, match="the log is of the subset 'valid', not of 'test'"):
             command(monkeypatch, *options)
         assert not (tmp_path / "out").exists()
     command(monkeypatch, *options, "--gen-subset", "valid")
@@ -366,7 +366,7 @@ def test_a_log_without_its_last_sentence(valid_log, toy_data, tmp_path, monkeypa
     log = tmp_path / "log"
     kept = [line for line in valid_log.read_text().splitlines() if "-59\t" not in line[:5]]
     log.write_text("".join(f"{line}\n" for line in kept))
-    message = "there are 59 translations, but the set 'valid' in .*data has 60 sentences; give all"
+    message = "found 59 translations, but the subset 'valid' in .*data has 60 sentences; name all"
     with pytest.raises(InputError, match=message):
         command(monkeypatch, toy_data, log, "--gen-subset", "valid", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()

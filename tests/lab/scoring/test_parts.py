@@ -33,7 +33,7 @@ def scored(write, monkeypatch, tmp_path):
         if labels:
             options += ["--subsets", f"category={write('labels', labels)}"]
         path = tmp_path / f"{out}.json"
-        words = ["posattn-score", *files, *options, "--json", path]
+        words = ["posattn score", *files, *options, "--json", path]
         monkeypatch.setattr("sys.argv", list(map(str, words)))
         score.main()
         return json.loads(path.read_text())
@@ -72,7 +72,7 @@ def test_the_main_score_alone(scored):
     assert "sentences" not in alone["baseline"]
     [name] = scored(ours, "--only-main", references=[FORMS, FORMS])["scores"]
     assert name == "BLEU"  # not NIST BLEU, too
-    with pytest.raises(InputError, match="--only-main leaves out what --exact and --nist ask for"):
+    with pytest.raises(InputError, match="--only-main contradicts --exact and --nist; leave"):
         scored(ours, "--only-main", "--exact")
 
 
@@ -181,13 +181,13 @@ def test_buckets_by_the_longest_dependency(scored, write):
 @pytest.mark.parametrize(
     ("subsets", "message"),
     [
-        ("category", "'category': --subsets takes NAME=FILE"),
-        ("=short", "'=short': --subsets takes NAME=FILE"),
-        ("length={full}", "length is computed here; choose another name"),
-        ("category={full} category={full}", "category is named twice; choose another name"),
+        ("category", "--subsets is 'category', expected NAME=FILE"),
+        ("=short", "--subsets is '=short', expected NAME=FILE"),
+        ("length={full}", "length is a reserved name; choose another name"),
+        ("category={full} category={full}", "category is given twice; choose another name"),
         ("category={short}", "out.run0 has 60 lines, but {short} has 59 labels"),
-        ("category={hole}", "{hole}:3: the line is empty, but a label is expected"),
-        ("category={mean}", "{mean}:4: the label 'mean' is the name of the mean"),
+        ("category={hole}", "{hole}:3: the line is empty, expected a label"),
+        ("category={mean}", "{mean}:4: the label 'mean' is reserved for the mean"),
         ("category=nowhere", "nowhere: "),
     ],
 )
@@ -231,7 +231,7 @@ def test_a_table_by_label(compared, tmp_path):
     ]
     assert cells[0][2].startswith("0.0 [0.0, 0.0]") and cells[0][3].startswith("**96.6 [")
     assert cells[1][3].startswith("98.9 [") and cells[3][3].startswith("**98.5 [")
-    assert "Bold: different from chain with p < 0.05" in lines[10]
+    assert "Bold: differs from chain with p < 0.05" in lines[10]
     rows = list(csv.DictReader(lines_of(tmp_path / "t.csv")))
     assert rows[0]["tree"] == "96.55" and rows[0]["tree gain"] == "96.55"
     assert rows[0]["tree mark"] == "⇑" and rows[0]["chain mark"] == ""

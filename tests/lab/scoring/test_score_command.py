@@ -1,4 +1,4 @@
-"""posattn-score as a user runs it: sacrebleu's numbers, one JSON, errors that name the files."""
+"""posattn score as a user runs it: sacrebleu's numbers, one JSON, errors that name the files."""
 
 import json
 import random
@@ -172,7 +172,7 @@ def test_the_same_from_python(files, scored):
     request = ScoreRequest(hypotheses=[files["hyp"]], references=[files["ref"]], samples=20)
     assert as_document(api.score(replace(request, baseline=[files["base"]]))) == found
     for wrong in (replace(request, references=None), replace(request, sgm=["x"])):
-        with pytest.raises(InputError, match="name the references, either with --references or"):
+        with pytest.raises(InputError, match="give either --references or --sgm"):
             api.score(wrong)
 
 
@@ -208,7 +208,7 @@ def test_a_bom_at_the_beginning_of_any_file_changes_nothing(files, write, scored
     [
         (
             {**EXAMPLE, "words": ["a", "b"], "parents": [0]},
-            r"examples\[0\]: there are 1 parents for 2 words",
+            r"examples\[0\]: found 1 parents for 2 words",
         ),
         ({"number": 1}, r"examples\[0\].words is missing"),
         (
@@ -223,7 +223,7 @@ def test_a_bom_at_the_beginning_of_any_file_changes_nothing(files, write, scored
 )
 def test_examples_are_checked_before_they_are_taken_over(files, write, scored, example, message):
     other = write("other", [json.dumps([example])])
-    with pytest.raises(InputError, match=rf"other: {message}.*; make it again with posattn-ex"):
+    with pytest.raises(InputError, match=rf"other: {message}.*; make it again with posattn ex"):
         scored(files["hyp"], "--references", files["ref"], "--examples", other)
 
 
@@ -282,7 +282,7 @@ def test_several_runs(files, write, scored, capsys):
         assert mean == pytest.approx(sum(runs) / 3)
     compared = found["baseline"]["scores"]["BLEU"]
     assert f"(Welch {compared['welch_p']:.4f}, bootstrap {compared['bootstrap_p']:.4f}" in printed
-    assert "with 3 + 3 runs no exact permutation of the runs can go below p = 0.1" in printed
+    assert "with 3 + 3 runs, no exact permutation test can reach a p-value below 0.1\n" in printed
     assert "p for new trainings: Welch; on new sentences: bootstrap; for these runs:" in printed
 
 
@@ -291,7 +291,7 @@ def test_one_run_says_nothing_of_new_trainings(files, scored, capsys):
     found = scored(files["hyp"], "--references", files["ref"], *compare)["baseline"]
     assert {figures["mark"] for figures in found["scores"].values()} == {""}
     assert not any("welch_p" in figures for figures in found["scores"].values())
-    assert "nothing is known of new trainings without several runs" in capsys.readouterr().out
+    assert "testing new trainings requires several runs of both" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("samples", ["1000001", "0", "1e3", "1_000"])
@@ -350,16 +350,20 @@ def test_sgm_source_gives_the_order(files, write, scored):
 @pytest.mark.parametrize(
     ("option", "content", "message"),
     [
-        ("--baseline", ["x"], "hyp has 18, .*other has 1; make them from the same sentences"),
-        ("--source", ["x"] * 19, "hyp has 18, .*other has 19"),
-        ("--pieces", [], "hyp has 18, .*other has 0"),
+        (
+            "--baseline",
+            ["x"],
+            "hyp has 18 lines, .*other has 1; create both from the same sentences",
+        ),
+        ("--source", ["x"] * 19, "hyp has 18 lines, .*other has 19"),
+        ("--pieces", [], "hyp has 18 lines, .*other has 0"),
         ("--trees", conllu([1, 1]), "hyp has 18 lines, but .*other has 2 sentences"),
-        ("--pieces", ["a"] * 17 + ["b@@"], "other:18: .*cut off"),
-        ("--generate-log", ["x"], "other: the log has 0 lines 'Translated"),
-        ("--train-log", ["x"], "other: there are neither parameters nor losses"),
-        ("--examples", ["x"], "other: the file is damaged .*posattn-examples"),
-        ("--examples", ["3"], "other: there is no list of examples"),
-        ("--sgm-source", ["x"], "--sgm-source orders the segments of --sgm"),
+        ("--pieces", ["a"] * 17 + ["b@@"], "other:18: .*truncated"),
+        ("--generate-log", ["x"], "other: the log contains 0 lines 'Translated"),
+        ("--train-log", ["x"], "other: found neither parameters nor losses"),
+        ("--examples", ["x"], "other: the file is damaged .*posattn examples"),
+        ("--examples", ["3"], "other: no list of examples found"),
+        ("--sgm-source", ["x"], "--sgm-source applies to --sgm only"),
     ],
 )
 def test_faults(files, write, scored, tmp_path, option, content, message):
@@ -370,7 +374,7 @@ def test_faults(files, write, scored, tmp_path, option, content, message):
 
 
 def test_other_numbers_of_references(files, write, scored):
-    with pytest.raises(InputError, match=r"hyp has 18, .*short has 1"):
+    with pytest.raises(InputError, match=r"hyp has 18 lines, .*short has 1"):
         scored(files["hyp"], "--references", files["ref"], write("short", ["x"]))
     with pytest.raises(InputError, match=r"hyp has 18 lines, but .*short.sgm has 1 segments"):
         scored(files["hyp"], "--sgm", write("short.sgm", sgm(["x"])))

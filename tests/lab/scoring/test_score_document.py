@@ -24,7 +24,7 @@ def test_the_program_prints_the_page(capsys):
 
 
 def test_every_key_is_explained():
-    """The keys of posattn-probe are explained in their dataclasses alone."""
+    """The keys of posattn probe are explained in their dataclasses alone."""
     for record in (*records_in(ScoredSystem), *records_in(Probes)):
         assert all(field.metadata.get(HELP) for field in fields(record)), record
 

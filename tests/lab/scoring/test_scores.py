@@ -293,7 +293,7 @@ def test_split_words(pieces, separator, split):
 
 
 def test_pieces_cut_off():
-    with pytest.raises(InputError, match=r"pieces:2: .*cut off"):
+    with pytest.raises(InputError, match=r"pieces:2: .*truncated"):
         buckets.split_words(Text("pieces", ["a", "b@@"]), "@@")
 
 

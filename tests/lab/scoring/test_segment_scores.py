@@ -33,7 +33,7 @@ def scored(write, monkeypatch, tmp_path):
         out = tmp_path / "out.json"
         arguments = [*[text] * runs, "--references", text, "--samples", 200, "--json", out]
         arguments += ["--baseline", *[text] * others, *options]
-        monkeypatch.setattr("sys.argv", ["posattn-score", *map(str, arguments)])
+        monkeypatch.setattr("sys.argv", ["posattn score", *map(str, arguments)])
         score.main()
         return json.loads(out.read_text())
 
@@ -77,7 +77,7 @@ def test_lower_may_be_better(scored, write, tmp_path, capsys):
     assert [row.score for row in rows][3:] == ["TER (lower is better)", "MetricX (lower is better)"]
     text = page([system])
     for name in ("TER", "MetricX"):
-        assert f"for {name} the lowest value is best" in text
+        assert f"for {name}, lower is better" in text
     columns = score_columns([read_system(tmp_path / "out.json")])
     assert {column.title: column.better for column in columns}["MetricX"] == -1
     assert scored(*options)["baseline"]["scores"]["MetricX"]["mark"] == "⇓"
@@ -93,13 +93,13 @@ def test_one_run_without_a_baseline_of_its_own(scored, write):
     ("lines", "option", "message"),
     [
         (["0.5"] * 11, "COMET={}", "numbers has 11 lines, but there are 12 sentences"),
-        (["0.5"] * 11 + ["good"], "COMET={}", "numbers:12: the line is 'good', but a number"),
+        (["0.5"] * 11 + ["good"], "COMET={}", "numbers:12: found 'good', expected a number"),
         *(
-            (["0.5", odd] * 6, "COMET={}", f"numbers:2: the line is '{odd}', but a number")
+            (["0.5", odd] * 6, "COMET={}", f"numbers:2: found '{odd}', expected a number")
             for odd in ("1_0", "１", "٣", "+1", "01", "", "1e400", "1e308", "0x1", "1 0")
         ),
-        (["0.5", "nan"] * 6, "COMET={}", "numbers:2: the line is 'nan', but a number"),
-        (["0.5"] * 12, "{}", "take NAME=FILE, as in COMET=comet.txt"),
+        (["0.5", "nan"] * 6, "COMET={}", "numbers:2: found 'nan', expected a number"),
+        (["0.5"] * 12, "{}", "expect NAME=FILE, such as COMET=comet.txt"),
     ],
 )
 def test_what_is_refused(scored, write, lines, option, message):
@@ -110,9 +110,9 @@ def test_what_is_refused(scored, write, lines, option, message):
 
 def test_files_and_names_must_fit(scored, write):
     given = f"COMET={write('numbers', numbers(0.8, 1))}"
-    with pytest.raises(InputError, match="there are 1 files of segment scores for 3 translations"):
+    with pytest.raises(InputError, match="has 1 files of segment scores for 3 translations"):
         scored("--segment-scores", given)
-    with pytest.raises(InputError, match="chrF: there are no --segment-scores chrF=FILE"):
+    with pytest.raises(InputError, match="chrF is unknown; add --segment-scores chrF=FILE"):
         scored("--segment-scores", given, "--lower-is-better", "chrF", runs=1, others=1)
 
 

@@ -82,7 +82,7 @@ def files(tmp_path):
 def scored(files, monkeypatch, *options):
     arguments = [files / "hyp", "--references", files / "ref", "--samples", 10, *options]
     arguments += ["--json", files / "out.json"]
-    monkeypatch.setattr(sys, "argv", ["posattn-score", *map(str, arguments)])
+    monkeypatch.setattr(sys, "argv", ["posattn score", *map(str, arguments)])
     command.main()
     return json.loads((files / "out.json").read_text())["words"]
 
@@ -134,11 +134,14 @@ def test_words_by_part_of_speech_and_relation(files, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--reference-trees", "ref.conllu"], "needs --hypothesis-trees"),
-        (["--hypothesis-trees", "ref.conllu"], "needs --hypothesis-trees, and the other way"),
+        (["--reference-trees", "ref.conllu"], "and --hypothesis-trees require each other"),
+        (
+            ["--hypothesis-trees", "ref.conllu"],
+            "--reference-trees and --hypothesis-trees require each",
+        ),
         (
             ["--reference-trees", "ref.conllu", "--hypothesis-trees", "ref.conllu", "ref.conllu"],
-            "there are 2 files of --hypothesis-trees, but 1 translation",
+            "--hypothesis-trees names 2 files, but there are 1 translation",
         ),
     ],
 )

@@ -62,7 +62,7 @@ def test_another_batch_is_refused(change):
     trees = attached(pending)
     first, second = collate(trees, [3, 0]), collate(trees, [1, 2])
     for other in (second, change(first)):
-        with pytest.raises(TreeError, match="not the next one"):
+        with pytest.raises(TreeError, match="not the next batch"):
             pending.for_batch(other)
     assert pending.for_batch(first).tokens is first
 
@@ -93,16 +93,16 @@ def test_batches_of_an_abandoned_dataset():
 def test_a_dataset_of_other_sentences(sentences):
     pending = PendingTrees()
     pending.expect(new_trees())
-    with pytest.raises(TreeError, match="give them to new_sentences"):
+    with pytest.raises(TreeError, match="pass them to new_sentences"):
         pending.attach(sentences)
 
 
 def test_a_dataset_of_lines_that_nobody_announced():
     pending = PendingTrees()
-    with pytest.raises(TreeError, match="give them to new_sentences"):
+    with pytest.raises(TreeError, match="pass them to new_sentences"):
         pending.attach(0)
     attached(pending)
-    with pytest.raises(TreeError, match="give them to new_sentences"):
+    with pytest.raises(TreeError, match="pass them to new_sentences"):
         pending.attach(4)  # trees are for one dataset
 
 

@@ -472,7 +472,7 @@ def test_given_trees_by_the_command(tmp_path):
             r"trees\.conllu:10: the parent .* is 'x'",
         ),
         ("3\tHaus\t", "3\tHaus\t_\t", r"trees\.conllu:11: CoNLL-U has 10 columns"),
-        ("2\ttree", "3\ttree", r"trees\.conllu:17: .* word 2 is expected here"),
+        ("2\ttree", "3\ttree", r"trees\.conllu:17: .* expected the ID 2, found '3'"),
         ("10 000", "10 001", r"text:4, .*trees\.conllu:14: text and tree do not match"),
         ("\thim\t", "\ther\t", r"text:1, .*trees\.conllu:1: text and tree do not match"),
     ],
@@ -528,7 +528,7 @@ def test_other_trees_with_shards_done_are_refused(tmp_path):
     arguments = given(tmp_path, GIVEN.replace("10 000", "10 001"))
     with pytest.raises(TreeError):
         parse_here(*arguments)
-    begun = r"with other choices \(.*trees.conllu is another one\); .*remove the folder"
+    begun = r"with other options \(.*trees.conllu has changed\); .*remove the folder"
     with pytest.raises(InputError, match=begun):
         parse_here(*given(tmp_path, GIVEN))
 
@@ -627,7 +627,7 @@ def test_models_without_a_tokeniser(toy, tmp_path):
     "changed", [{"lang": "xx"}, {"lang": "de"}, {"package": "none"}, {"model_dir": os.devnull}]
 )
 def test_unknown_models(toy, changed):
-    with pytest.raises(InputError, match=r"no stanza model for '..' .*: .*--download") as error:
+    with pytest.raises(InputError, match=r"no stanza model for '..' .*; .*--download") as error:
         load_pipeline(having(toy, **changed))
     assert len(str(error.value).splitlines()) == 1
 
@@ -756,8 +756,8 @@ def test_failing_shard_of_the_command(tmp_path):
     ("options", "message"),
     [
         (["--out", "out.txt"], "the name must end in .conllu.xz, .conllu.zst, .conllu"),
-        (["--out", "out.conllu", "--parser", "conllu"], "need each other; give both or none"),
-        (["--out", "out.conllu", "--trees", "trees"], "need each other; give both or none"),
+        (["--out", "out.conllu", "--parser", "conllu"], "require each other; give both or neither"),
+        (["--out", "out.conllu", "--trees", "trees"], "require each other; give both or neither"),
         (["--out", "out.conllu", "--parser", "conllu", "--trees", "none"], "none: No such file"),
     ],
 )
@@ -774,7 +774,7 @@ def test_sources_that_cannot_be_read(tmp_path):
     for name, message in [
         ("latin", "latin:2: the line is not UTF-8"),
         ("empty", "empty: the file is empty"),
-        ("torn.xz", "cut off or damaged"),
+        ("torn.xz", "truncated or corrupted"),
     ]:
         with pytest.raises(InputError, match=message):
             parse_here(tmp_path / name, tmp_path / "out.conllu", ParserSettings())

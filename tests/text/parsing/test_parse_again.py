@@ -174,7 +174,7 @@ def test_what_failed(files):
         f"2 of 3 tasks of Slurm job 12 failed; the last lines of their logs in "
         f"{files.parts}/logs/slurm_logs:",
         "12_0.out: fairseq_posattn.io.files.InputError: text:5: the parser failed",
-        "12_2.out: the file is missing, because the task did not begin",
+        "12_2.out: the file is missing, because the task did not start",
     ]
 
 

@@ -116,7 +116,7 @@ def test_killed_between_the_two_submissions(slurm, given, tmp_path):
     options = [*given, "--out", tmp_path / "out.conllu"]
     assert slurm.parse(*options, check=False).returncode == -signal.SIGKILL
     result = slurm.parse(*options, check=False)
-    assert "Slurm still has jobs of an earlier run: 1 (" in result.stdout
+    assert "Slurm jobs 1 of an earlier run are still queued or running (" in result.stdout
     assert result.returncode == 1 and len(slurm.submitted()) == 1
 
 
@@ -125,7 +125,7 @@ def test_the_number_of_a_job(said):
     from fairseq_posattn.work.slurm_jobs import job_id
 
     assert job_id(f"sbatch: a note\nSubmitted batch job 4711{said}\n") == "4711"
-    with pytest.raises(InputError, match="sbatch named no job in 'sorry'"):
+    with pytest.raises(InputError, match="sbatch printed no job ID but 'sorry'"):
         job_id("sorry\n")
 
 
@@ -173,7 +173,7 @@ def error_of(result: subprocess.CompletedProcess) -> str:
 def test_sbatch_that_refuses(slurm, given, tmp_path):
     slurm.program("sbatch", "#!/bin/sh\necho no such account >&2; exit 1\n")
     result = slurm.parse(*given, "--out", tmp_path / "out.conllu", check=False)
-    assert "with exit code 1; its message above says what to change" in error_of(result)
+    assert "with exit code 1; see its message above" in error_of(result)
     assert "no such account" in result.stdout
 
 
@@ -183,18 +183,21 @@ def test_a_machine_without_slurm(given, tmp_path):
     result = step("parse", *options, check=False, env={"PATH": str(tmp_path / "empty")})
     assert (
         error_of(result)
-        == "error: sbatch was not found; start this on a machine of a Slurm cluster"
+        == "error: sbatch was not found; run this command on a machine of a Slurm cluster"
     )
 
 
 @pytest.mark.parametrize(
     ("squeue", "answer"),
     [
-        ("echo '1 cpu parse R 0:01 1 n1'", "Slurm still has jobs of an earlier run"),
+        ("echo '1 cpu parse R 0:01 1 n1'", "of an earlier run are still queued or running"),
         ("echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", None),
         ("exit 0", None),
-        ("echo slurm_load_jobs error: Unable to contact slurm controller >&2; exit 1", "unknown"),
-        ("exit 7", "unknown"),
+        (
+            "echo slurm_load_jobs error: Unable to contact slurm controller >&2; exit 1",
+            "cannot determine",
+        ),
+        ("exit 7", "cannot determine"),
     ],
 )
 def test_a_job_is_gone_only_where_squeue_says_so(slurm, given, tmp_path, squeue, answer):
@@ -215,7 +218,7 @@ def test_a_machine_without_squeue(slurm, given, tmp_path):
     options = [*given, "--out", out, "--executor", "local"]
     result = step("parse", *options, check=False, env={"PATH": str(tmp_path / "empty")})
     assert (
-        "unknown whether Slurm still has job 1 of an earlier run (squeue was not found)"
+        "cannot determine whether Slurm job 1 of an earlier run has ended (squeue was not found)"
         in error_of(result)
     )
     assert f"remove {out}.parts/logs/jobs.json" in result.stdout
@@ -228,5 +231,5 @@ def test_ray_that_is_not_there(tmp_path):
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     result = step("parse", *options, check=False, env={"PYTHONPATH": path})
     assert result.returncode == 1
-    assert result.stdout.startswith("error: Ray is missing (no ray here): pip install")
+    assert result.stdout.startswith("error: Ray is missing (no ray here); pip install")
     assert len(result.stdout.splitlines()) == 1

@@ -117,7 +117,7 @@ def test_killed_again_and_again(corpus, tmp_path):
         assert_kept(before, out)
     assert 4 <= len(before) < 80
     printed = step("parse", *options).stdout
-    assert "of 5000 lines were parsed before" in printed
+    assert "of 5,000 lines were parsed before" in printed
     assert out.read_bytes() == corpus.result
     assert_kept(before, out)
 
@@ -131,7 +131,7 @@ def test_a_killed_worker_does_not_stop_the_run(corpus, tmp_path):
         parse.kill_worker()
         assert parse.wait() == 0, parse.printed()
         assert parse.left_behind() == []
-        assert "a worker was killed; the others go on" in parse.printed()
+        assert "a worker was killed; retrying the unfinished shards" in parse.printed()
         assert "5,000 of 5,000 lines (100%)" in parse.printed()
     assert out.read_bytes() == corpus.result
     assert_kept(before, out)
@@ -291,7 +291,8 @@ def test_a_second_run_is_refused(corpus, tmp_path):
         assert second.returncode == 1
         holder = f"process {parse.process.pid} on {socket.gethostname()}"
         assert second.stdout == (
-            f"error: {out}: another run is at work here ({holder}); wait for its end, or stop it\n"
+            f"error: {out}: another run is writing here ({holder}); wait until it ends, or "
+            "stop it\n"
         )
         assert parse.wait() == 0, parse.printed()
     assert out.read_bytes() == corpus.result
@@ -336,7 +337,7 @@ def test_a_changed_source_is_refused(half_done):
     text = corpus.text.read_bytes()
     corpus.text.write_bytes(text.replace(b"a", b"e", 1))
     with pytest.raises(
-        InputError, match=r"begun with other choices \(/.*text is another one.*remove the folder"
+        InputError, match=r"started with other options \(/.*text has changed.*remove the folder"
     ):
         corpus.parse_rest(out)
     result = step("parse", *corpus.options(out), check=False)
@@ -376,7 +377,7 @@ def test_other_options_are_refused(half_done, changed):
     settings = ParserSettings(**{"parser": "conllu", **changed})
     [(name, value)] = changed.items()
     with pytest.raises(
-        InputError, match=rf"parts: .* other choices \(parser: {name} .*is {value}\);"
+        InputError, match=rf"parts: .* other options \(parser: {name} .*is {value}\);"
     ):
         corpus.parse_rest(out, settings)
     corpus.parse_rest(out)
@@ -387,13 +388,13 @@ def test_an_option_that_is_left_out_now_is_named(half_done, tmp_path):
     corpus, _ = half_done
     out = tmp_path / "untagged.conllu"
     do_shard(corpus.plan(out, ParserSettings(parser="conllu", no_tags=True)), 0)
-    with pytest.raises(InputError, match=r"other choices \(parser: no_tags was True, is None\)"):
+    with pytest.raises(InputError, match=r"other options \(parser: no_tags was True, is None\)"):
         corpus.parse_rest(out)
 
 
 def test_other_shards_are_refused(half_done):
     corpus, out = half_done
-    with pytest.raises(InputError, match=r"with other choices \(shard_lines: was 125, is 300\)"):
+    with pytest.raises(InputError, match=r"with other options \(shard_lines: was 125, is 300\)"):
         parse_here(corpus.text, out, GIVEN, 300, corpus.trees)
 
 
@@ -433,9 +434,7 @@ DAMAGE = {
 def test_a_damaged_shard_is_noticed_and_repaired(half_done, name, how):
     corpus, out = half_done
     DAMAGE[how](folder_of(out) / "done" / name)
-    message = (
-        r"done/00002: what was made .* is missing, or was damaged .*run the same command again"
-    )
+    message = r"done/00002: the outputs .* are missing or damaged.*run the same command again"
     with pytest.raises(InputError, match=message):
         corpus.parse_rest(out)
     assert not out.exists()
@@ -450,7 +449,7 @@ def test_a_damaged_copy_of_the_source_is_noticed(half_done):
     copy = folder_of(out) / "input/00001/text"
     copy.write_bytes(copy.read_bytes().replace(b"a", b"e", 1))
     with pytest.raises(
-        InputError, match=r"00001/text: the lines are not those that were cut .*; remove"
+        InputError, match=r"00001/text: the file of this shard was modified .*; remove"
     ):
         corpus.parse_rest(out)
 
@@ -469,7 +468,9 @@ def test_what_was_written_is_read_back(half_done, monkeypatch, fault):
         return write(line, parsed, number) * (2 if fault == "more" else 1)
 
     monkeypatch.setattr(whole_run, "block", faulty)
-    with pytest.raises(InputError, match=r"not those of its 125 lines \(126 to 250 of the source"):
+    with pytest.raises(
+        InputError, match=r"trees, which do not match its 125 lines \(126 to 250 of the source"
+    ):
         corpus.parse_rest(out)
     monkeypatch.undo()
     assert shards_done(out) == 2

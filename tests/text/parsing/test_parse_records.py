@@ -59,7 +59,7 @@ def test_a_damaged_plan_is_named(work, change):
 def test_a_damaged_record_makes_its_shard_undone(work, marker):
     expected = [path.read_bytes() for path in sorted(work.folder.glob("done/*/*.conllu"))]
     work.marker(1).write_text(marker)
-    with pytest.raises(InputError, match="done/00001: what was made of this shard is missing, or"):
+    with pytest.raises(InputError, match="done/00001: the outputs of this shard are missing or"):
         join(work)
     assert work.pending() == [1]
     do_shard(work, 1)
@@ -70,7 +70,7 @@ def test_a_damaged_record_makes_its_shard_undone(work, marker):
 def test_notes_that_are_not_as_they_were_written(work):
     about = json.loads(work.marker(1).read_text())
     work.marker(1).write_text(json.dumps({**about, "answer": {"notes": [1]}}))
-    with pytest.raises(InputError, match="done/00001: what was made of this shard is missing, or"):
+    with pytest.raises(InputError, match="done/00001: the outputs of this shard are missing or"):
         join(work)
 
 
@@ -81,7 +81,7 @@ def test_parts_of_an_earlier_version_begin_anew(work, capsys):
     (work.folder / "plan.json").write_text('{"source": {}, "parser": {}, "shards": []}')
     assert planned(work.folder.parent).pending() == [0, 1, 2]
     assert capsys.readouterr().err == (
-        f"{work.folder}: an earlier version has begun this parse, so it begins anew\n"
+        f"{work.folder}: an earlier version started this parse, so it starts again\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""posattn-train-parser: a treebank in, a folder for --model-dir out, whatever happens meanwhile."""
+"""posattn train-parser: a treebank in, a folder for --model-dir out, whatever happens meanwhile."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def treebank(folder: Path, make: Callable[[Path], None]) -> Path:
 
 
 def parsed_lines(models: Path, folder: Path, *options) -> list[str]:
-    """The words of each line, as posattn-parse finds them with these models."""
+    """The words of each line, as posattn parse finds them with these models."""
     text, out = write(folder / "text", LINES), folder / "parsed.conllu"
     step("parse", text, "--lang", "qde", "--model-dir", models, "--out", out, *options)
     return [" ".join(tree.words) for tree in read_conllu(out)]
@@ -62,10 +62,13 @@ def test_the_folder_is_what_posattn_parse_takes(tmp_path):
 
     shutil.rmtree(f"{out}.work")
     again = train_toy(given, "--lang", "qde", "--out", out).stdout
-    assert again.splitlines() == [f"{out}: this was trained before", printed.splitlines()[-1]]
+    assert again.splitlines() == [
+        f"{out}: the models are trained already",
+        printed.splitlines()[-1],
+    ]
     other = train_toy(given, "--lang", "qen", "--out", out, check=False)
     assert other.returncode == 1
-    assert other.stdout.startswith(f"error: {out}: the folder holds something else than the parser")
+    assert other.stdout.startswith(f"error: {out}: the folder contains files other than the parser")
 
 
 @pytest.mark.long
@@ -82,7 +85,7 @@ def test_killed_in_the_parsers_training_it_goes_on_from_there(tmp_path):
     assert not out.exists()
     tagger = (work / "models/qde/pos/toy.pt").stat().st_mtime_ns
     printed = train_toy(*options).stdout
-    assert "tagger: this was done before" in printed and "UPOS" in printed
+    assert "tagger: already done" in printed and "UPOS" in printed
     assert (work / "models/qde/pos/toy.pt").stat().st_mtime_ns == tagger
     assert "Continuing from checkpoint" in (work / "parser.log").read_text()
     assert not (work / "parser.checkpoint.pt").exists()
@@ -97,11 +100,11 @@ def ended(folder: Path, *options, lang: str = "qde") -> str:
     ("row", "place", "what"),
     [
         ("2\trudabo", 3, "CoNLL-U has 10 columns separated by tabs"),
-        (conllu_row(3, "rudabo", "NOUN", 0, "root"), 3, "the line has the ID '3'"),
+        (conllu_row(3, "rudabo", "NOUN", 0, "root"), 3, "expected the ID 2, found '3'"),
         (conllu_row(2, "rudabo", "NOUN", 1, "root"), 2, "the sentence has no root"),
         (conllu_row(2, "rudabo", "_", 0, "root"), 3, "the word has no UPOS"),
         (conllu_row(2, "rudabo", "NOUN", 0, "_"), 3, "the word has no DEPREL"),
-        (conllu_row(2, "rudaba", "NOUN", 0, "root"), 1, "the text goes on with 'rudabo', where"),
+        (conllu_row(2, "rudaba", "NOUN", 0, "root"), 1, "the text continues with 'rudabo', but"),
     ],
 )
 def test_damage_is_named_with_its_line(tmp_path, row, place, what):
@@ -114,7 +117,7 @@ def test_damage_is_named_with_its_line(tmp_path, row, place, what):
 @pytest.mark.parametrize(
     ("files", "what"),
     [
-        ({"a-ud-train.conllu": TREE}, "*-ud-dev.conllu: one file is needed, but there is no such"),
+        ({"a-ud-train.conllu": TREE}, "*-ud-dev.conllu: expected one file, found no such"),
         ({"a-ud-train.conllu": TREE, "b-ud-train.conllu.xz": b""}, "a-ud-train.conllu, b-ud"),
         ({"a-ud-train.conllu": TREE, "a-ud-dev.conllu": ["# nothing", ""]}, "has no sentences"),
     ],
@@ -133,13 +136,13 @@ def test_remedies_are_options_that_are_there(tmp_path):
     files = ["--train", train, "--dev", write(tmp_path / "dev", TREE)]
     message = ended(tmp_path, *files)
     assert "has 2 roots" in message
-    assert message.endswith("or keep the first with posattn-trees --several-roots first")
+    assert message.endswith("or keep the first root with posattn trees --several-roots first")
     said = end_of("trees", train, "--several-roots", "first", "--out", tmp_path / "one")
-    assert "1 sentences were written" in said
+    assert "wrote 1 sentences" in said
     files[1], files[3] = write(tmp_path / "dev", TREE), write(tmp_path / "dev", TREE)
     work = write(tmp_path / "work", "")
     message = ended(tmp_path, *files, "--work", work)
-    assert message == f"error: {work}: this is no folder; name a folder to make"
+    assert message == f"error: {work}: this is not a folder; name a new or an existing folder"
 
 
 def test_comments_without_spaces(tmp_path):
@@ -154,13 +157,13 @@ def test_what_cannot_be_begun_is_refused(tmp_path, monkeypatch):
     files = ("--train", tree, "--dev", tree)
     assert "there is no such folder" in ended(tmp_path, tmp_path / "nothing")
     for options in ((), ("--train", tree), (tmp_path, *files)):
-        assert "name a folder TREEBANK, or two files" in ended(tmp_path, *options)
+        assert "expected either TREEBANK or --train and --dev" in ended(tmp_path, *options)
     assert ended(tmp_path, "--train", tree, "--dev", tmp_path / "no").endswith(
         "No such file or directory"
     )
-    assert "--lang ../en: this is no code" in ended(tmp_path, *files, lang="../en")
+    assert "--lang ../en is not a language code" in ended(tmp_path, *files, lang="../en")
     write(tmp_path / "models/resources.json", "{}")
-    assert "the folder holds something else than the parser" in ended(tmp_path, *files)
+    assert "the folder contains files other than the parser" in ended(tmp_path, *files)
     monkeypatch.setitem(sys.modules, "stanza", None)
     assert "pip install 'fairseq_posattn[parse]'" in ended(tmp_path, *files)
 
@@ -174,7 +177,7 @@ def test_a_trainer_that_fails_or_cannot_write_is_one_line(tmp_path):
     limited = f"ulimit -f 120; exec {shlex.join(map(str, program))}"  # kilobytes
     failed = run("bash", "-c", limited, check=False)
     assert failed.returncode == 1
-    assert "toy.pt: the file exceeds the largest size allowed here" in failed.stdout
+    assert "toy.pt: the file exceeds the maximum file size" in failed.stdout
     assert leftovers(Path(f"{out}.work/models/qde/pos/toy.pt")) == []
 
     log = tmp_path / "log"

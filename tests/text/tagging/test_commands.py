@@ -1,4 +1,4 @@
-"""fairseq-train, fairseq-validate and posattn-tag on a small grammar, as a user runs them."""
+"""fairseq-train, fairseq-validate and posattn tag on a small grammar, as a user runs them."""
 
 import gc
 import json
@@ -64,7 +64,7 @@ def make_data(folder: Path, train: int, others: int, *options: str) -> Path:
         (folder / name).write_text(grammar_treebank(seed, size))
         arguments += [f"--{name}", str(folder / name)]
     arguments += ["--destdir", str(folder / "data"), *options]
-    binarize(asked(TaggingData, "posattn-binarize-tagging", None, arguments))
+    binarize(asked(TaggingData, "posattn binarize-tagging", None, arguments))
     return folder / "data"
 
 
@@ -170,7 +170,7 @@ def tags_of(text: str) -> list[str]:
 
 
 def test_validation_gives_the_accuracy_of_the_tags(data, model):
-    """Counted by hand from what posattn-tag gives, the groups from the text files."""
+    """Counted by hand from what posattn tag gives, the groups from the text files."""
     gold = (data.parent / "test").read_text()
     guessed = tags_of(tagged(model, input=gold))
     words = [line.split("\t")[1] for line in gold.split("\n") if line]
@@ -223,7 +223,7 @@ def test_processes_that_load_data_end_with_their_epoch(data, tmp_path):
         gc.enable()
 
 
-# --- posattn-tag: CoNLL-U ------------------------------------------------------------
+# --- posattn tag: CoNLL-U ------------------------------------------------------------
 
 SENTENCE = conllu([("the", "X"), ("run", "X"), ("is", "X")])
 WORD_LINE = re.compile(rb"^(\d+\t[^\t]*\t[^\t]*\t)([^\t]*)(\t.*)$", re.S)
@@ -298,7 +298,7 @@ def test_data_of_xpos_fill_that_column(tmp_path):
         )
 
 
-# --- posattn-tag: plain text ---------------------------------------------------------
+# --- posattn tag: plain text ---------------------------------------------------------
 
 
 def test_plain_text_with_odd_spaces(model):
@@ -393,7 +393,7 @@ def test_models_that_cannot_tag(model, tmp_path):
     state["cfg"]["task"]["_name"] = "translation"
     torch.save(state, tmp_path / "other.pt")
     message = refused(tmp_path / "other.pt", input="the run")
-    assert "other.pt" in message and "'translation'" in message
+    assert "other.pt" in message and "--task translation" in message
     (tmp_path / "text").write_text("the run is\n")
     assert f"{tmp_path}/text" in refused(tmp_path / "text", input="the run")
 
@@ -404,7 +404,7 @@ def test_a_model_that_is_not_a_number(model, tmp_path):
     name = next(iter(state["model"]))
     state["model"][name].fill_(float("nan"))
     torch.save(state, tmp_path / "nan.pt")
-    assert f"nan.pt: the parameter {name} holds" in refused(tmp_path / "nan.pt", input="the run")
+    assert f"nan.pt: the parameter {name} contains" in refused(tmp_path / "nan.pt", input="the run")
 
 
 def test_words_in_another_order(model, data, tmp_path):

@@ -236,7 +236,7 @@ def options(folder: Path, *extra) -> TaggingData:
     files = [*("--train", folder / "train"), *("--valid", folder / "valid")]
     files += [*("--test", folder / "test"), *("--destdir", folder / "data")]
     words = [str(part) for part in (*files, *extra)]
-    return asked(TaggingData, "posattn-binarize-tagging", None, words)
+    return asked(TaggingData, "posattn binarize-tagging", None, words)
 
 
 @pytest.fixture
@@ -435,7 +435,7 @@ def test_the_program(corpus):
     done = run(*program, *files, "--destdir", corpus / "data")
     assert done.stdout == (
         f"{corpus / 'data'}: the dictionaries have 4 words (1 are ambiguous), 10 characters and "
-        "5 tags, with padding and unknown in each\n"
+        "5 tags, each including padding and unknown\n"
     )
 
 
@@ -451,7 +451,7 @@ def test_a_missing_file_is_one_line(corpus, capsys):
 
 def test_a_folder_of_something_else(tmp_path):
     message = fault(task_of, tmp_path)
-    assert str(tmp_path) in message and "posattn-binarize-tagging" in message
+    assert str(tmp_path) in message and "posattn binarize-tagging" in message
 
 
 @pytest.mark.parametrize(
@@ -605,8 +605,8 @@ def test_vectors(tmp_path, text):
         ("dog 1 2\nthe 1 \u0661\n", ":2:", "finite numbers"),
         ("9999999999 3\nthe 1 2 3\n", ":1:", "--encoder-embed-dim 3"),
         (f"6 {'9' * 4301}\nthe 1 2\n", ":1:", "numbers"),
-        ("unheard 1 2\n", ":", "none of the 4 words"),
-        ("", ":", "none of the 4 words"),
+        ("unheard 1 2\n", ":", "none of the dictionary's 4 words"),
+        ("", ":", "none of the dictionary's 4 words"),
         ("Dear readers\n", ":1:", "numbers"),
         ("A text of several words\nand lines\n", ":", "numbers"),
     ],

@@ -1,1 +1,1 @@
-"""Make files of probing tasks from a treebank or from a parsed corpus."""
+"""Create probing tasks from a treebank or from a parsed corpus."""

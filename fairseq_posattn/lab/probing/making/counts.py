@@ -1,4 +1,4 @@
-"""Count in a corpus what the rules of the tasks ask for, before any sentence is chosen."""
+"""Collect the corpus statistics that the rules of the tasks need."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 
 from fairseq_posattn.lab.probing.making.shown import Shown
 
-END = "</s>"  # what follows the last word
+END = "</s>"  # follows the last word in bigrams
 
 
 @dataclass
 class Counts:
-    """These are the counts of a corpus; all forms but those of `written` are in lower case.
+    """The counts of a corpus; all forms except those of `written` are in lower case.
 
-    texts: a number for each sentence, by which its text is recognised.
-    forms: how often each form is shown.
-    tagged: how often a form has a part of speech.
-    written: how often a word is written in this way where it does not begin a sentence.
-    before, after: how often forms follow a form, and how often they stand before it.
-    once: how many sentences that a task can take have a form exactly once.
-    top: how often the root of such a sentence has children with these relations.
+    texts: a hash of each sentence.
+    forms: the frequency of each form.
+    tagged: the frequency of each form with each part of speech.
+    written: the frequency of each spelling, not counting the first words of sentences.
+    before, after: the frequencies of the forms that precede and follow each form.
+    once: the number of usable sentences that contain a form exactly once.
+    top: the frequency of each sequence of relations of the root's children in usable sentences.
     """
 
     texts: array[int] = field(default_factory=lambda: array("Q"))
@@ -40,10 +40,8 @@ class Counts:
     top: Counter[str] = field(default_factory=Counter)
 
     def add(self, shown: Shown, usable: bool, bigrams: bool) -> None:
-        """Count a sentence; the neighbours of words are many, and counted only where needed.
-
-        usable: whether tasks can take the sentence.
-        """
+        """Count a sentence. usable: whether tasks may use it. bigrams: whether to count bigrams,
+        which take much memory."""
         if not shown.forms:
             return
         forms = [form.lower() for form in shown.forms]
@@ -68,38 +66,38 @@ class Counts:
         return np.sort(np.frombuffer(self.texts, dtype=np.uint64))
 
     def has(self, words: Sequence[str]) -> bool:
-        """Return whether these words are a sentence of the corpus."""
+        """Return whether these words form a sentence of the corpus, ignoring case."""
         number = np.uint64(text_number(words))
         place = int(np.searchsorted(self.numbers, number))
         return place < len(self.numbers) and bool(self.numbers[place] == number)
 
     @cached_property
     def spellings(self) -> dict[str, str]:
-        """Return how each form is mostly written where it does not begin a sentence."""
+        """The most frequent spelling of each form, not counting the first words of sentences."""
         found: dict[str, str] = {}
         for word in ranked(self.written):
             found.setdefault(word.lower(), word)
         return found
 
     def inside(self, word: str) -> str:
-        """Return the first word of a sentence as it is written elsewhere, such as TV or the."""
+        """Return the spelling of a sentence's first word inside a sentence, such as TV or the."""
         if word[1:] != word[1:].lower():
             return word
         return self.spellings.get(word.lower(), word.lower())
 
 
 def text_number(words: Sequence[str]) -> int:
-    """Return a number by which a text is recognised, however its words are capitalised."""
+    """Return a 64-bit hash of a text, ignoring case."""
     text = " ".join(words).lower().encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 def ranked(counts: Counter[str]) -> list[str]:
-    """Return what was counted, the most frequent first."""
+    """Return the counted strings in order of decreasing frequency."""
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 def top_relations(shown: Shown) -> str:
-    """Return the relations of the root's children in their order, without punctuation."""
+    """Return the relations of the root's children, without punctuation, such as nsubj_obj."""
     names = [shown.relations[word] for word in shown.children(shown.root)]
     return "_".join(name for name in names if name != "punct") or "NONE"

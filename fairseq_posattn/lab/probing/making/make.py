@@ -1,4 +1,4 @@
-"""Make a folder with files of probing tasks from a corpus in CoNLL-U."""
+"""Create a folder with files of probing tasks from a corpus in CoNLL-U."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from fairseq_posattn.trees.sentence import NO_TAGS, OPEN_BOX
 RECORD, TREES = "tasks.json", "trees"
 NEEDS_BIGRAMS = "SOMO"
 NO_TREE = "it has no tree"
-AGAIN = "make the tasks again with posattn-probe-tasks"
+AGAIN = "make the tasks again with posattn probe-tasks"
 
 
 @dataclass(frozen=True)
 class Source:
-    """This is a corpus that tasks were made from; its content tells it from others."""
+    """A corpus that tasks were made from, identified by its content."""
 
     name: str
     bytes: int
@@ -42,10 +42,10 @@ class Source:
 
 @dataclass(frozen=True)
 class MadeTask(Open):
-    """This says how many sentences a task has.
+    """The size of a task.
 
-    splits: how many there are for train, dev and test.
-    left_out: how many sentences of the corpus were left out for each reason.
+    splits: the number of sentences in train, dev and test.
+    left_out: the number of excluded sentences of the corpus, by reason.
     """
 
     sentences: int = field(metadata=at_least(1))
@@ -56,11 +56,11 @@ class MadeTask(Open):
 
 @dataclass(frozen=True)
 class Made(Open):
-    """This says how a folder of tasks was made.
+    """The content of tasks.json: how a folder of tasks was made.
 
-    trees: whether the trees of the corpus are those of people or of a parser.
-    left_out: how many sentences no task took, for each reason.
-    refused: why a task was not made.
+    trees: gold or parsed.
+    left_out: the number of sentences excluded from all tasks, by reason.
+    refused: the reason for each task that was not made.
     """
 
     version: str
@@ -78,7 +78,7 @@ def read_made(path: Path) -> Made:
 
 @dataclass
 class Making:
-    """This makes one task, and counts what it leaves out."""
+    """A task in the making, and the number of excluded sentences by reason."""
 
     task: ProbingTask
     rule: Rule
@@ -105,10 +105,10 @@ def make(
     overwrite: bool = False,
     named: bool = False,
 ) -> Made:
-    """Make the files of the tasks, and return what tasks.json says of them.
+    """Write the files of the tasks to the folder `out`, and return the content of tasks.json.
 
-    parsed: the trees of the corpus come from a parser, and not from people.
-    named: the user asks for these tasks, so that none may be refused.
+    parsed: whether a parser, not people, made the trees of the corpus.
+    named: whether the user named the tasks; then, raise an InputError if one cannot be made.
     """
     with folder_written_whole(out, replace=overwrite) as folder:
         shared: Counter[str] = Counter()
@@ -158,7 +158,7 @@ def counted(corpora: Sequence[str], bigrams: bool, several_roots: str) -> Counts
     for shown in sentences(corpora, several_roots):
         counts.add(shown, unusable(shown) is None, bigrams)
     if not counts.forms:
-        raise InputError(f"{corpora[0]}: there are no sentences; name a CoNLL-U file")
+        raise InputError(f"{corpora[0]} contains no sentences; name a CoNLL-U file")
     return counts
 
 
@@ -166,7 +166,7 @@ def unusable(shown: Shown) -> str | None:
     if shown.sentence.parents is None:
         return NO_TREE
     if not SHORTEST <= len(shown.forms) <= LONGEST:
-        return f"it has not {SHORTEST} to {LONGEST} words"
+        return f"its length is not between {SHORTEST} and {LONGEST} words"
     return None
 
 
@@ -179,7 +179,7 @@ def refusal(one: Making, splits: dict[str, list[Kept]], least: int) -> str | Non
         return f"{total:,} sentences are left, fewer than {least:,}"
     for split, kept in splits.items():
         if not kept:
-            return f"no sentences are left for {NAMES[split]}"
+            return f"no sentence is left for {NAMES[split]}"
     return None
 
 
@@ -190,24 +190,24 @@ def refuse_all(
     shared: Counter[str],
     named: bool,
 ) -> None:
-    """Raise an error if no task can be made, or not all of those that the user named."""
+    """Raise an InputError if no task can be made, or not all of those that the user named."""
     if not refused or (done and not named):
         return
     name, reason = next(iter(refused.items()))
     if list(shared) == [NO_TREE]:
-        raise InputError(f"{corpus}: no sentence has a tree; parse the text with posattn-parse")
+        raise InputError(f"{corpus}: no sentence has a tree; parse the text with posattn parse")
     what = (
         f"{name} cannot be made ({reason})" if done else f"no task can be made ({name}: {reason})"
     )
     fewer = ", or fewer --content-words" if name == "WC" else ""
-    raise InputError(f"{corpus}: {what}; take a larger corpus or a lower --min-sentences{fewer}")
+    raise InputError(f"{corpus}: {what}; use a larger corpus or a lower --min-sentences{fewer}")
 
 
 def described(one: Making, splits: dict[str, list[Kept]]) -> MadeTask:
     total = sum(map(len, splits.values()))
     left_out = dict(one.left_out.most_common())
     if rest := one.sample.added - total:
-        left_out["it would upset the balance, or be too much"] = rest
+        left_out["it is not needed for balanced splits"] = rest
     return MadeTask(
         sentences=total,
         classes=len({kept.candidate.label for kept in splits["tr"]}),
@@ -217,7 +217,7 @@ def described(one: Making, splits: dict[str, list[Kept]]) -> MadeTask:
 
 
 def write_task(folder: Path, task: ProbingTask, splits: dict[str, list[Kept]]) -> None:
-    """Write the sentences of a task, and their trees if no sentence was changed."""
+    """Write the sentences of a task, and their trees unless the task changes words."""
     kept = [(split, one) for split in SPLITS for one in splits[split]]
     with open(folder / f"{task.file}.txt", "w", encoding="utf-8", newline="\n") as file:
         examples = (Example(split, one.candidate.label, plain(one)) for split, one in kept)
@@ -231,7 +231,7 @@ def write_task(folder: Path, task: ProbingTask, splits: dict[str, list[Kept]]) -
 
 
 def plain(kept: Kept) -> list[str]:
-    """Return the words of a sentence as a text has them; some languages have spaces inside."""
+    """Return the words of a sentence as raw text; in some languages, words contain spaces."""
     return [word.replace(OPEN_BOX, " ") for word in kept.candidate.words]
 
 

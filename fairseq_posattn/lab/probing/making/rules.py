@@ -1,6 +1,6 @@
-"""Say for each task which sentences it takes, and with which label.
+"""Define the rule of each task: which sentences it uses, and how it labels them.
 
-A rule returns a candidate, or the reason why a sentence is left out.
+A rule returns a candidate, or the reason for which it excludes a sentence.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from fairseq_posattn.lab.probing.making.settings import BINS, Settings
 from fairseq_posattn.lab.probing.making.shown import QUOTED, Shown
 from fairseq_posattn.trees.control import Dice
 
-TOP = 19  # classes of TopRelations, beside OTHER
-IN_CORPUS = "what it would be changed to is a sentence of the corpus, too"
-Cells = Mapping[tuple[str, str], int]  # stratum and label -> how many candidates there are
+TOP = 19  # classes of TopRelations, in addition to OTHER
+IN_CORPUS = "its changed form is also a sentence of the corpus"
+Cells = Mapping[tuple[str, str], int]  # (stratum, label) -> number of candidates
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate is a sentence that a task can take.
+    """A labelled sentence that a task can use.
 
-    stratum: each label gets equally many sentences of a stratum.
-    form: sentences with the same form belong to the same split; "" where that does not matter.
+    stratum: within a stratum, all labels are sampled equally often.
+    form: sentences with the same form are assigned to the same split; "" for no restriction.
     """
 
     label: str
@@ -37,10 +37,10 @@ class Candidate:
 
 
 class Rule:
-    """A rule is made for a corpus that was counted.
+    """Base class of the rules, initialised with the counts of a corpus.
 
-    needs_tags: whether it asks for parts of speech or features.
-    limits_forms: whether --form-counts says how many sentences of a form are taken.
+    needs_tags: whether the rule needs parts of speech or features.
+    limits_forms: whether --form-counts limits the number of sentences per form.
     """
 
     needs_tags = False
@@ -50,16 +50,16 @@ class Rule:
         self.counts, self.settings = counts, settings
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
-        """Return the candidate that a sentence is, or why it is left out."""
+        """Label a sentence (and change it if the task does), or return why it is excluded."""
         raise NotImplementedError
 
     def chosen(self, cells: Cells) -> set[str]:
-        """Return the labels that the task has."""
+        """Return the labels that the task uses, out of those of all candidates."""
         return {label for _, label in cells}
 
 
 class SentLen(Rule):
-    """The task asks in which bin the number of words lies."""
+    """Task: predict the bin of the sentence length."""
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         size = len(shown.forms)
@@ -68,13 +68,13 @@ class SentLen(Rule):
 
 
 class WordContent(Rule):
-    """The task asks which of many words occurs in the sentence."""
+    """Task: predict which of many target words occurs in the sentence."""
 
     @cached_property
     def targets(self) -> set[str]:
-        """Return words that have at least 4 letters, and this rank in the corpus or a later one.
+        """The target words: at least 4 letters, and a frequency rank of at least --content-rank.
 
-        Those that most sentences have exactly once are chosen.
+        Of these, the words that most sentences contain exactly once are chosen.
         """
         once = self.counts.once
         late = ranked(self.counts.forms)[self.settings.content_rank - 1 :]
@@ -84,24 +84,24 @@ class WordContent(Rule):
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         found = [form.lower() for form in shown.forms if form.lower() in self.targets]
         if len(found) != 1:
-            return "it has not exactly one of the words"
+            return "it does not contain exactly one of the target words"
         return Candidate(found[0], shown.forms)
 
     def chosen(self, cells: Cells) -> set[str]:
-        """Return the words that have enough sentences for each split; all get equally many."""
+        """Return the words with enough sentences for all splits."""
         shares = self.settings.shares
         least = math.ceil(sum(shares) / min(shares))
         return {word for (_, word), count in cells.items() if count >= least}
 
 
 class TreeDepth(Rule):
-    """The task asks how deep the tree is; of each length, all depths are equally frequent."""
+    """Task: predict the depth of the tree; for each length, all depths are equally frequent."""
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         return Candidate(str(shown.depth), shown.forms, stratum=str(len(shown.forms)))
 
     def chosen(self, cells: Cells) -> set[str]:
-        """Return the depths whose labels hold most bits: many sentences, and many depths."""
+        """Return the range of depths that maximises sentences x log2(depths)."""
         depths = sorted({int(label) for _, label in cells})
         lengths = {stratum for stratum, _ in cells}
 
@@ -121,7 +121,7 @@ class TreeDepth(Rule):
 
 
 class TopRelations(Rule):
-    """The task asks for the relations of the root's children."""
+    """Task: predict the sequence of relations of the root's children."""
 
     @cached_property
     def classes(self) -> set[str]:
@@ -133,7 +133,7 @@ class TopRelations(Rule):
 
 
 class BigramShift(Rule):
-    """The task asks whether two neighbouring words were swapped."""
+    """Task: detect whether two adjacent words were swapped."""
 
     needs_tags = True
 
@@ -148,7 +148,7 @@ class BigramShift(Rule):
             if plain[place] and plain[place + 1] and lower[place] != lower[place + 1]
         ]
         if not places:
-            return "it has no two words side by side, without punctuation, after the first word"
+            return "after its first word, no two different words are adjacent (without punctuation)"
         place, words = places[dice.below(len(places))], list(shown.forms)
         if dice.happens(0.5):
             return Candidate("O", words)
@@ -157,23 +157,23 @@ class BigramShift(Rule):
 
 
 class Tense(Rule):
-    """The task asks for the tense of the root."""
+    """Task: predict the tense of the root."""
 
     needs_tags = limits_forms = True
     labels: ClassVar = {"Past": "PAST", "Pres": "PRES"}
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         features = shown.features(shown.root)
-        if features.get("VerbForm", "Fin") != "Fin":  # an auxiliary has the tense of the sentence
-            return "its root is no finite verb"
+        if features.get("VerbForm", "Fin") != "Fin":  # the tense is that of an auxiliary
+            return "its root is not a finite verb"
         label = self.labels.get(features.get("Tense", ""))
         if label is None:
-            return "its root is neither past nor present"
+            return "its root has neither past nor present tense"
         return Candidate(label, shown.forms, form=shown.lower(shown.root))
 
 
 class NumberOf(Rule):
-    """The task asks for the number of the only subject or object of the root."""
+    """Task: predict the number (singular or plural) of the root's only subject or object."""
 
     needs_tags = limits_forms = True
     relation = "nsubj"
@@ -182,9 +182,9 @@ class NumberOf(Rule):
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         found = shown.children(shown.root, self.relation)
         if len(found) != 1:
-            return f"its root has not exactly one {self.relation}"
+            return f"its root does not have exactly one {self.relation}"
         if shown.upos(found[0]) != "NOUN":
-            return f"the {self.relation} of its root is no common noun"
+            return f"the {self.relation} of its root is not a common noun"
         label = self.labels.get(shown.features(found[0]).get("Number", ""))
         if label is None:
             return f"the {self.relation} of its root is neither singular nor plural"
@@ -192,17 +192,17 @@ class NumberOf(Rule):
 
 
 class SubjNum(NumberOf):
-    """The task asks for the number of the subject."""
+    """Task: predict the number of the subject."""
 
 
 class ObjNum(NumberOf):
-    """The task asks for the number of the object."""
+    """Task: predict the number of the object."""
 
     relation = "obj"
 
 
 class OddManOut(Rule):
-    """The task asks whether a noun or a verb was replaced by another that does not fit."""
+    """Task: detect whether a noun or verb was replaced by one that does not fit."""
 
     needs_tags = True
 
@@ -213,7 +213,7 @@ class OddManOut(Rule):
             if (others := self.replacements(shown, place))
         }
         if not places:
-            return "no noun or verb has a replacement whose bigrams are about as frequent"
+            return "it has no noun or verb with a replacement in bigrams of similar frequency"
         place = list(places)[dice.below(len(places))]
         other = places[place][dice.below(len(places[place]))]
         words = list(shown.forms)
@@ -223,10 +223,10 @@ class OddManOut(Rule):
         return IN_CORPUS if self.counts.has(words) else Candidate("C", words, form=other)
 
     def replacements(self, shown: Shown, place: int) -> list[str]:
-        """Return the words that may stand in the place of a form, in a fixed order.
+        """Return the words that may replace the form at this position, in alphabetical order.
 
-        They mostly have its part of speech, and their bigrams with both neighbours are about as
-        frequent as those of the form: by at most the factor e.
+        They mostly have the form's part of speech, and the frequencies of their bigrams with both
+        neighbours differ from those of the form by at most a factor of e.
         """
         word = shown.word[place]
         if word is None or shown.upos(word) not in ("NOUN", "VERB"):
@@ -247,7 +247,7 @@ class OddManOut(Rule):
 
 
 class CoordInv(Rule):
-    """The task asks whether the two clauses that a conjunction joins were swapped."""
+    """Task: detect whether two coordinated clauses were swapped."""
 
     needs_tags = True
 
@@ -259,7 +259,7 @@ class CoordInv(Rule):
         longer = (len(first) > len(second)) - (len(first) < len(second))
         if dice.happens(0.5):
             return Candidate("O", shown.forms, stratum=STRATA[longer])
-        if first[0][:1].isupper():  # the sentence begins with another word now
+        if first[0][:1].isupper():  # capitalise the new first word of the sentence instead
             second = [second[0][:1].upper() + second[0][1:], *second[1:]]
             if shown.upos(0) != "PROPN":
                 first = [self.counts.inside(first[0]), *first[1:]]

@@ -1,7 +1,7 @@
 """Draw balanced samples from a stream of candidates, and divide them into splits.
 
-Each sentence has a key that is drawn from a hash of its text. A sample consists of the sentences
-with the smallest keys, so it does not depend on the order of the corpus.
+The key of a sentence is a seeded hash of its text. A sample consists of the sentences with the
+smallest keys, so it does not depend on the order of the corpus.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from fairseq_posattn.trees.control import Dice
 from fairseq_posattn.trees.sentence import Sentence
 
 UNUSED = ""
-SLACK = 4  # so many times as many candidates are kept as a task can have sentences
+SLACK = 4  # maximum number of candidates in memory, relative to the size of a task
 AFTER_TRIMMING, AT_THE_END = 0.8, 0.6  # shares of that number
 
 
 class Kept(NamedTuple):
-    """A kept candidate has its key, and the sentence that it was made from."""
+    """A candidate with its key and its original sentence."""
 
     key: int
     candidate: Candidate
     sentence: Sentence
 
-    def __lt__(self, other: object) -> bool:  # a heap has the largest key first
+    def __lt__(self, other: object) -> bool:  # reversed, so that heapq pops the largest key
         return isinstance(other, Kept) and self.key > other.key
 
 
 @dataclass
 class Cell:
-    """A cell holds candidates of the same label, stratum and form, those with the smallest keys."""
+    """The candidates with the smallest keys of one combination of label, stratum and form."""
 
     heap: list[Kept] = field(default_factory=list)
     keys: set[int] = field(default_factory=set)
     seen: int = 0
 
     def add(self, kept: Kept, limit: int) -> bool:
-        """Keep a candidate, unless its sentence is there already; return whether it was new."""
+        """Add a candidate unless its key is already present; return whether it was new."""
         self.seen += 1
         if kept.key in self.keys:
             return False
@@ -59,9 +59,9 @@ class Cell:
 
 
 class Sample:
-    """This is the sample of one task.
+    """The sample of one task.
 
-    added: how many candidates were taken; those with large keys may have been dropped again.
+    added: the number of candidates ever added, including those that were dropped again.
     """
 
     def __init__(self, rule: Rule, settings: Settings):
@@ -72,7 +72,7 @@ class Sample:
         self.kept = self.added = 0
 
     def add(self, key: int, candidate: Candidate, sentence: Sentence) -> bool:
-        """Take a candidate; return whether its sentence is new."""
+        """Add a candidate; return whether its sentence is new."""
         cell = self.cells[candidate.stratum, candidate.label, candidate.form]
         before = len(cell.heap)
         is_new = cell.add(Kept(key, candidate, sentence), self.limit)
@@ -90,17 +90,17 @@ class Sample:
         self.kept = sum(len(cell.heap) for cell in self.cells.values())
 
     def splits(self) -> dict[str, list[Kept]]:
-        """Return the sentences of each split, in which all labels are equally frequent."""
-        # This limit depends on nothing but the corpus, and is lower than those before.
+        """Return the sentences of each split, with all labels equally frequent."""
+        # Unlike earlier limits, which are higher, this one depends only on the corpus.
         self.trim(level([c.seen for c in self.cells.values()], int(AT_THE_END * self.most)))
         has_forms = any(form for _, _, form in self.cells)
         found = self.by_form() if has_forms else self.by_strata()
         return {split: by_key(kept) for split, kept in found.items()}
 
     def candidates(self) -> Iterator[Kept]:
-        """Yield all candidates by their keys, each sentence once, also where it was changed.
+        """Yield candidates in order of their keys, without duplicate original or changed sentences.
 
-        Sentences that differ in capital letters only are one.
+        Case is ignored.
         """
         texts: set[str] = set()
         sources: set[str] = set()
@@ -113,7 +113,7 @@ class Sample:
                 yield kept
 
     def forms(self) -> dict[str, list[Kept]]:
-        """Return the candidates of each form that is not too rare, and not too many of a form."""
+        """Group the candidates by form; if the rule limits forms, apply --form-counts."""
         found: dict[str, list[Kept]] = defaultdict(list)
         for kept in self.candidates():
             found[kept.candidate.form].append(kept)
@@ -123,7 +123,7 @@ class Sample:
         return {form: kept[:high] for form, kept in found.items() if len(kept) >= low}
 
     def by_form(self) -> dict[str, list[Kept]]:
-        """Divide the forms, and take equally many sentences of each label in a split."""
+        """Assign each form to a split, and balance the labels within each split."""
         forms = self.forms()
         totals = Counter(kept.candidate.label for of_form in forms.values() for kept in of_form)
         if len(totals) < 2:
@@ -136,7 +136,7 @@ class Sample:
             counts = Counter(kept.candidate.label for kept in of_form)
             most = max(sorted(counts), key=lambda label: counts[label])
             wanted = {split: shares[split] * totals[most] for split in SPLITS}
-            # the split that has least of its share
+            # the split that is furthest below its share
             split = min(SPLITS, key=lambda s: len(groups[s, most]) / wanted[s])
             for kept in of_form:
                 groups[split, kept.candidate.label].append(kept)
@@ -148,10 +148,7 @@ class Sample:
         return found
 
     def by_strata(self) -> dict[str, list[Kept]]:
-        """Take equally many sentences of each label in each stratum, and divide them.
-
-        In each split, too, all labels have equally many sentences of a stratum.
-        """
+        """Balance the labels within each stratum, both overall and in each split."""
         strata: dict[str, dict[str, list[Kept]]] = defaultdict(lambda: defaultdict(list))
         for kept in self.candidates():
             strata[kept.candidate.stratum][kept.candidate.label].append(kept)
@@ -176,7 +173,7 @@ def by_key(kept: Iterable[Kept]) -> list[Kept]:
 
 
 def level(sizes: Iterable[int], most: int) -> int:
-    """Return the highest limit by which sizes have a sum that is not too large."""
+    """Return the highest limit for which the sum of min(size, limit) is at most `most`."""
     rest, left = most, sorted(sizes)
     for number, size in enumerate(left):
         share = rest // (len(left) - number)
@@ -187,6 +184,6 @@ def level(sizes: Iterable[int], most: int) -> int:
 
 
 def interleaved(counts: Mapping[str, int]) -> list[str]:
-    """Return each name as often as its count says, evenly mixed."""
+    """Repeat each name `count` times, evenly interleaved."""
     turns = [((k + 0.5) / count, name) for name, count in counts.items() for k in range(count)]
     return [name for _, name in sorted(turns)]

@@ -1,4 +1,4 @@
-"""Show a sentence as words between spaces, whatever the words of its tree are."""
+"""Convert a sentence with a tree to the space-separated forms of a task's file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ QUOTED = "it has double quotes"
 
 @dataclass
 class Shown:
-    """This is a sentence with a tree, as the file of a task shows it.
+    """A sentence with a tree, and its forms as written to the file of a task.
 
-    The words of a token such as don't are shown apart, as do and n't. The words of a token such as
-    im, which are in and dem, are not in the text, so the token is shown.
+    Multiword tokens are split if their words spell the token, such as do + n't. Otherwise, as in
+    German im = in + dem, the token is one form.
 
-    forms: what is shown, with spaces between.
-    place: the number of the form in which each word of the tree is shown.
-    word: the word of the tree that each form shows, or None where it shows several.
+    forms: the forms, which the file separates by spaces.
+    place: for each word of the tree, the index of its form.
+    word: for each form, the index of its word in the tree, or None if it contains several words.
     """
 
     sentence: Sentence
@@ -54,7 +54,7 @@ class Shown:
 
     @cached_property
     def parents(self) -> list[int]:
-        """Return the parent of each word, counted from 0, with -1 for the root."""
+        """The index of each word's parent, counted from 0; -1 for the root."""
         return [parent - 1 for parent in self.sentence.parents or ()]
 
     @property
@@ -67,11 +67,11 @@ class Shown:
 
     @cached_property
     def relations(self) -> list[str]:
-        """Return the relation of each word without its subtype: nsubj, not nsubj:pass."""
+        """The relation of each word without its subtype: nsubj, not nsubj:pass."""
         return [name.partition(":")[0] for name in self.sentence.relations or ()]
 
     def children(self, parent: int, *relations: str) -> list[int]:
-        """Return the children of a word, or those that have one of these relations."""
+        """Return the children of a word; if relations are given, only children with these."""
         return [
             word
             for word, above in enumerate(self.parents)
@@ -79,7 +79,7 @@ class Shown:
         ]
 
     def below(self, top: int) -> set[int]:
-        """Return a word with all words below it in the tree."""
+        """Return a word and its descendants."""
         found, new = {top}, [top]
         while new:
             new = [word for word in range(len(self.parents)) if self.parents[word] in new]
@@ -97,12 +97,12 @@ class Shown:
         return self.tags[word].upos
 
     def tag(self, word: int) -> str:
-        """Return the finest part of speech of a word that the treebank gives."""
+        """Return the XPOS tag of a word, or its UPOS tag if there is none."""
         xpos = self.tags[word].xpos
         return xpos if xpos != "_" else self.upos(word)
 
     def features(self, word: int) -> dict[str, str]:
-        """Return the features of a word, such as Tense and Number."""
+        """Return the morphological features of a word, such as {"Tense": "Past"}."""
         pairs = (part.partition("=") for part in self.tags[word].feats.split("|"))
         return {name: value for name, _, value in pairs}
 
@@ -115,24 +115,25 @@ class Shown:
         return any(quote in form for form in self.forms for quote in QUOTES)
 
     def clauses(self) -> tuple[list[str], list[str], list[str], list[str]] | str:
-        """Return the first clause, the conjunction, the second clause, and the end.
+        """Return first clause, conjunction, second clause and final punctuation, or a reason.
 
-        A comma before the conjunction belongs to it. The answer may be why there are no such parts.
+        Punctuation before the conjunction belongs to the conjunction. The reason (a string) is
+        returned if the sentence does not consist of these parts.
         """
         if self.has_quotes:
             return QUOTED
         if self.is_punctuation(0):
-            return "it begins with punctuation"
+            return "it starts with punctuation"
         joints = [word for word, name in enumerate(self.relations) if name == "cc"]
         if len(joints) != 1:
-            return "it has not exactly one coordinating conjunction"
+            return "it does not have exactly one coordinating conjunction"
         second, root = self.parents[joints[0]], self.root
         if self.relations[second] != "conj" or self.parents[second] != root:
-            return "its conjunction does not join something to the root"
+            return "its conjunction does not coordinate the root"
         if len(self.children(root, "conj")) > 1:
-            return "it joins more than two clauses"
+            return "it coordinates more than two clauses"
         if not all(self.children(word, "nsubj", "csubj") for word in (root, second)):
-            return "its conjunction does not join two clauses with subjects"
+            return "its conjunction does not coordinate two clauses with subjects"
         inside = {self.place[word] for word in self.below(second)}
         at = self.place[joints[0]]
         begin = at - 1 if at and self.is_punctuation(at - 1) else at
@@ -143,5 +144,5 @@ class Shown:
         if not set(range(at, end)) <= inside or inside - set(range(begin, len(self.forms))):
             return "its second clause is not what follows the conjunction"
         if min(map(len, parts)) < 2:
-            return "one of its clauses has a single word"
+            return "one of its clauses consists of a single word"
         return parts[0], self.forms[begin : at + 1], parts[1], self.forms[end:]

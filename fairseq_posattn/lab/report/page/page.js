@@ -62,7 +62,7 @@ function showExamples(examples) {
   systemChanged();
 }
 
-/** Puts pairs of value and text into a list, and keeps the choice if it is still there. */
+/** Fills a list with pairs of value and text, and keeps the selection if it still exists. */
 function fill(list, pairs, choice = null) {
   list.replaceChildren(...pairs.map(([value, text]) => new Option(text, value)));
   if (pairs.some(([value]) => String(value) === String(choice))) {
@@ -78,7 +78,7 @@ function shortened(text) {
   return text.length > 44 ? `${text.slice(0, 42)} …` : text;
 }
 
-/** Holds one kind of attention of an example as bytes: layers x heads x queries x keys. */
+/** The attention weights of one kind of an example, as bytes: layers x heads x queries x keys. */
 class Weights {
   constructor(example, kind) {
     Object.assign(this, example[kind]);
@@ -90,7 +90,7 @@ class Weights {
     this.bytes = Uint8Array.from(atob(this.weights), (letter) => letter.charCodeAt(0));
   }
 
-  /** Returns the weights of one head, or the mean of all: queries x keys, row after row. */
+  /** Returns the weights of one head, or the mean of all: queries x keys, in row-major order. */
   of(layer, head) {
     const size = this.queries * this.keys;
     const heads = head === MEAN ? counted(this.heads).map(([k]) => k) : [Number(head)];
@@ -129,7 +129,7 @@ class AttentionMap {
     this.svg.setAttribute("aria-label", this.caption.textContent);
   }
 
-  /** Sets the sizes: the cells fill about 600 pixels, and labels take what they need. */
+  /** Computes the layout: about 600 pixels for the cells, plus the space that labels need. */
   layOut({ rows, columns }) {
     const cell = Math.max(11, Math.min(34, Math.round(620 / Math.max(rows.length, columns.length))));
     const font = Math.min(13, cell * 0.9);
@@ -191,7 +191,7 @@ class AttentionMap {
     }
   }
 
-  /** Draws all heads of the layer in small, so that the reader can choose one. */
+  /** Draws a thumbnail of each head of the layer, as buttons to select the head. */
   drawHeads(layer, chosen) {
     const all = [MEAN, ...counted(this.weights.heads).map(([k]) => String(k))];
     this.heads.replaceChildren(...all.map((head) => this.button(layer, head, head === chosen)));

@@ -1,1 +1,1 @@
-"""This package computes the scores of translations, and reads the texts that are scored."""
+"""Compute the scores of translations, and read the texts to score."""

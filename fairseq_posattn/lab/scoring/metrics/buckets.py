@@ -1,4 +1,4 @@
-"""Score parts of a test set: by length, by depth of tree, by split words, by labels of a file."""
+"""Score parts of a test set: by length, depth of trees, number of split words, or given labels."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from fairseq_posattn.trees.conllu import ConlluBlock, parse_block
 from fairseq_posattn.trees.drawing import depths
 from fairseq_posattn.trees.projection import words_of_pieces
 
-Range = tuple[int, "int | None"]  # both ends belong to it; None means no end
-Measure = tuple[Sequence["int | None"], Sequence[Range]]  # of each sentence, and where it may lie
+Range = tuple[int, "int | None"]  # inclusive; None means no upper limit
+Measure = tuple[Sequence["int | None"], Sequence[Range]]  # value of each sentence, and the ranges
 
 LENGTHS: tuple[Range, ...] = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, None))
 DEPTHS: tuple[Range, ...] = ((0, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, None))
@@ -37,18 +37,17 @@ LONGEST: tuple[Range, ...] = ((0, 2), (3, 4), (5, 6), (7, 9), (10, 14), (15, Non
 SPLIT_WORDS: tuple[Range, ...] = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, None))
 
 ODD_LABELS = {
-    "": "the line is empty, but a label is expected",
-    MEAN: f"the label '{MEAN}' is the name of the mean over all labels; choose another name",
+    "": "the line is empty, expected a label",
+    MEAN: f"the label '{MEAN}' is reserved for the mean over all labels; choose another name",
 }
 COMPUTED = ("length", "depth", "longest_dependency", "split_words")
 
 
 @dataclass(frozen=True)
 class Splitting:
-    """This scores parts of a test set by its main score.
+    """Computes the main score on parts of a test set.
 
-    tables: what that counts in all sentences of each run of the system and of a baseline, if there
-    is one.
+    tables: statistics of the metric for the system and, if there is one, the baseline.
     """
 
     metric: FromSums
@@ -56,13 +55,13 @@ class Splitting:
     samples: Samples
 
     def drawn(self, chosen: Sequence[int], number: int = 0) -> list[Resampled]:
-        """Return the scores of the chosen sentences; another number draws other samples."""
+        """Score the chosen sentences on bootstrap samples; `number` changes the random seed."""
         seed = None if self.samples.seed is None else self.samples.seed + number
         samples = replace(self.samples, seed=seed)
         return resampled(self.metric, [table[:, chosen] for table in self.tables], samples)
 
     def figures(self, found: Sequence[Resampled], sentences: int) -> dict[str, Any]:
-        """Return the figures of a part, from the scores of the system and of the baseline."""
+        """Return the fields of a Part, from the scores of the system and of the baseline."""
         runs = found[0].scores.tolist()
         figures = {"sentences": sentences, "score": mean(runs)}
         if len(runs) > 1:
@@ -72,10 +71,7 @@ class Splitting:
         return {**figures, "interval": ends_of(self.metric, found[0])}
 
     def by_range(self, measures: Sequence[int | None], ranges: Sequence[Range]) -> list[Bucket]:
-        """Return a part for each range in which the measure of some sentence lies.
-
-        A measure of None lies in no range.
-        """
+        """Return a part for each range that contains a sentence; None is in no range."""
         found = []
         for first, last in ranges:
             chosen = [k for k, measure in enumerate(measures) if within(measure, first, last)]
@@ -87,9 +83,9 @@ class Splitting:
         return with_marks(found)
 
     def by_label(self, labels: Sequence[str]) -> Subsets:
-        """Return a part for each label, and the mean over them.
+        """Return a part for each label, and the unweighted mean over the labels.
 
-        Each label draws samples of its own, so that their chances do not hang together.
+        Each label gets its own bootstrap samples, so that they are independent.
         """
         drawn, found = [], []
         for number, label in enumerate(dict.fromkeys(labels)):
@@ -106,7 +102,7 @@ def within(measure: int | None, first: int, last: int | None) -> bool:
 
 
 def tree_depths(blocks: Sequence[ConlluBlock]) -> list[int | None]:
-    """Return the largest depth in each tree, or None for a sentence without a tree."""
+    """Return the depth of each tree, or None for a sentence without a tree."""
     return [
         max(depths(tree.parents), default=None) if tree.parents else None
         for tree in map(parse_block, blocks)
@@ -114,8 +110,10 @@ def tree_depths(blocks: Sequence[ConlluBlock]) -> list[int | None]:
 
 
 def longest_dependencies(blocks: Sequence[ConlluBlock]) -> list[int | None]:
-    """Return the longest distance between a word and its head in each tree, or None for a sentence
-    without a tree; a single word has none, so it is 0."""
+    """Return the largest distance between a word and its head in each tree.
+
+    It is 0 for a single word, and None for a sentence without a tree.
+    """
     return [
         max((abs(k - head) for k, head in enumerate(tree.parents, 1) if head), default=0)
         if tree.parents
@@ -125,14 +123,16 @@ def longest_dependencies(blocks: Sequence[ConlluBlock]) -> list[int | None]:
 
 
 def read_labels(given: Sequence[str], text: Text) -> dict[str, list[str]]:
-    """Return the label of each sentence of a text by the names of the files, NAME=FILE."""
+    """Read the labels of each sentence of a text, by name, from files given as NAME=FILE."""
     found: dict[str, list[str]] = {}
     for one in given:
         name, equals, path = one.partition("=")
         if not (name and equals and path):
-            raise InputError(f"'{one}': --subsets takes NAME=FILE, as in category=categories.txt")
+            raise InputError(
+                f"--subsets is '{one}', expected NAME=FILE, such as category=categories.txt"
+            )
         if name in found or name in COMPUTED:
-            taken = "is named twice" if name in found else "is computed here"
+            taken = "is given twice" if name in found else "is a reserved name"
             raise InputError(f"'{one}': {name} {taken}; choose another name")
         found[name] = [" ".join(line.split()) for line in read_lines(path)]
         for odd, fault in ODD_LABELS.items():
@@ -143,7 +143,7 @@ def read_labels(given: Sequence[str], text: Text) -> dict[str, list[str]]:
 
 
 def split_words(text: Text, separator: str) -> list[int]:
-    """Return how many words of each line were split into several pieces."""
+    """Return the number of words in each line that are split into several pieces."""
     found = []
     for number, line in enumerate(text.lines, start=1):
         try:
@@ -155,10 +155,7 @@ def split_words(text: Text, separator: str) -> list[int]:
 
 
 def pieces_of_words(pieces: Sequence[str], separator: str) -> list[int]:
-    """Return the number of pieces of each word.
-
-    A ▁ starts a word; a ▁ alone is not counted.
-    """
+    """Return the number of pieces of each word; a piece that is only ▁ starts a word uncounted."""
     if separator != SPACE:
         return words_of_pieces(pieces, separator)[1]
     counts: list[int] = []

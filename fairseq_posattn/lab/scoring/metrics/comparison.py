@@ -1,8 +1,8 @@
-"""Compare a system with a baseline: significance, gaps by n-grams, sentences that differ most.
+"""Compare a system with a baseline: significance tests, and sentences that differ most.
 
-One run of each system is compared by sacrebleu's paired tests, which say nothing of new trainings.
-Several runs are compared by the tests of runs.py; Welch's and the bootstrap together give a mark.
-All tests draw the same samples for the same SACREBLEU_SEED (12345 unless set).
+Single runs are compared by sacrebleu's paired tests, which do not account for new training runs.
+Several runs are compared by the tests in runs.py; a mark requires that both Welch's test and the
+bootstrap are significant. SACREBLEU_SEED (default: 12345) makes all tests reproducible.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from fairseq_posattn.lab.scoring.statistics import Estimate, Resampled, holm, we
 
 ARROWS = ((0.01, "⇑", "⇓"), (0.05, "↑", "↓"))  # limit of p, sign of better, sign of worse
 Compared = TypeVar("Compared", bound=Part)
-OF_SENTENCES = "chrF2"  # BLEU of a sentence says little: most have no four words in a row right
+OF_SENTENCES = "chrF2"  # not BLEU, because most sentences have no correct 4-gram
 
 
 def compared(
     baseline: Translations, system: Translations, samples: Samples
 ) -> dict[str, Difference]:
-    """Return difference and p values, without a mark, for each of sacrebleu's metrics."""
+    """Return the difference and its p-values, without a mark, for each metric."""
     pairs = {
         name: Pair(metric, baseline.tables[name], system.tables[name])
         for name, metric in system.scoring.metrics.items()
@@ -49,8 +49,10 @@ def compared(
 
 @dataclass(frozen=True)
 class OfCounts:
-    """This is a metric for sacrebleu's tests, which then take what it has counted for the texts:
-    they would count each text once more for every test, which takes most of their time."""
+    """A metric for sacrebleu's tests that takes precomputed statistics instead of texts.
+
+    Otherwise each test would compute them again, which takes most of its time.
+    """
 
     metric: FromSums
 
@@ -62,18 +64,18 @@ class OfCounts:
 
 
 def compared_pair(pair: Pair, samples: Samples) -> Difference:
-    """Return how the only run of a system differs from that of the baseline by one metric."""
+    """Compare the single runs of a system and of the baseline by one metric."""
     named = [("baseline", pair.baseline[0]), ("system", pair.system[0])]
     metrics: Any = {"metric": OfCounts(pair.metric)}
 
     def tested(kind: str, count: int) -> list[Any]:
-        # each metric has its own test, as sacrebleu would take two kinds of BLEU for one
+        # one test per metric, because sacrebleu would confuse two kinds of BLEU
         _, scores = PairedTest(named, metrics, None, kind, count)()
         return next(results for column, results in scores.items() if column != "System")
 
     drawn, dealt = tested("bs", samples.bootstrap), tested("ar", samples.randomisation)
     difference = drawn[1].score - drawn[0].score
-    # the tests count samples with a larger difference; equal systems have none, so p would be tiny
+    # the tests count samples with a larger difference; without any difference, p would be tiny
     return Difference(
         difference=difference,
         bootstrap_p=drawn[1].p_value if difference else 1.0,
@@ -83,7 +85,7 @@ def compared_pair(pair: Pair, samples: Samples) -> Difference:
 
 
 def compared_runs(pairs: dict[str, Pair], samples: Samples) -> dict[str, Difference]:
-    """Return how the means of two systems differ by each metric, by all tests."""
+    """Compare the means of two systems over several runs, by each metric with all tests."""
     dealt_out = randomisation(list(pairs.values()), samples) if pairs else []
     return {
         name: replace(
@@ -94,7 +96,7 @@ def compared_runs(pairs: dict[str, Pair], samples: Samples) -> dict[str, Differe
 
 
 def gap(baseline: Resampled, system: Resampled) -> Difference:
-    """Return how the means of two systems differ by the tests that know of new trainings."""
+    """Compare the means of two systems with Welch's test and the bootstrap."""
     drawn, p = Estimate.of(system, baseline), welch(list(baseline.scores), list(system.scores))
     return Difference(
         difference=float(np.mean(system.scores) - np.mean(baseline.scores)),
@@ -106,10 +108,11 @@ def gap(baseline: Resampled, system: Resampled) -> Difference:
 
 
 def marked(differences: Iterable[tuple[Difference, bool]]) -> list[Difference]:
-    """Return differences with the marks that they have after Holm over all of their tests.
+    """Mark significant differences, after Holm's correction over all of them.
 
-    Each stands beside whether smaller scores are better. The larger p of Welch's test and of the
-    bootstrap counts; a difference that was not tested over several runs keeps its mark.
+    differences: pairs of a difference and whether lower scores are better. The larger one of the
+        p-values of Welch's test and the bootstrap is used; differences of single runs keep their
+        mark.
     """
     pairs = list(differences)
     p = {k: found for k, (one, _) in enumerate(pairs) if (found := p_over_runs(one)) is not None}
@@ -121,19 +124,19 @@ def marked(differences: Iterable[tuple[Difference, bool]]) -> list[Difference]:
 
 
 def with_marks(parts: Sequence[Compared]) -> list[Compared]:
-    """Return parts of test sets with the marks that their differences have after Holm over all."""
+    """Mark significant differences in parts of test sets, after Holm's correction over all."""
     marks = iter(marked((part.difference, False) for part in parts if part.difference))
     return [replace(p, difference=next(marks)) if p.difference else p for p in parts]
 
 
 def p_over_runs(one: Difference) -> float | None:
-    """Return the larger p of the two tests that know of new trainings, or None without them."""
+    """Return the larger p-value of Welch's test and the bootstrap, or None for single runs."""
     both = known(one.welch_p), known(one.bootstrap_p)
     return None if None in both else max(both)
 
 
 def arrow(difference: float, p: float, lower_is_better: bool = False) -> str:
-    """Return the mark of a significant difference, which points up when the system is better."""
+    """Return the mark of a difference: upwards if the system is better, empty if insignificant."""
     if not difference:
         return ""
     better = (difference < 0) == lower_is_better
@@ -143,10 +146,10 @@ def arrow(difference: float, p: float, lower_is_better: bool = False) -> str:
 def most_different(
     baseline: Translations, system: Translations, source: Sequence[str | None], count: int
 ) -> list[ComparedSentence]:
-    """Return so many sentences that the system translates better, the best first, and as many that
-    it translates worse, the worst last.
+    """Return the sentences with the largest gains (largest first) and losses (largest last).
 
-    source: the sentences of the source, each None if it is not known.
+    source: source sentences, None if unknown.
+    count: maximum number of gains, and of losses.
     """
     before, after = sentence_scores(baseline), sentence_scores(system)
     order = np.argsort(before - after, kind="stable").tolist()
@@ -167,6 +170,6 @@ def most_different(
 
 
 def sentence_scores(system: Translations) -> NDArray[np.float64]:
-    """Return chrF2 of each sentence, of several runs the mean."""
+    """Return chrF2 of each sentence, as the mean over the runs."""
     metric, table = system.scoring.metrics[OF_SENTENCES], system.tables[OF_SENTENCES]
     return np.array([[score_of(metric, sums) for sums in run] for run in table]).mean(axis=0)

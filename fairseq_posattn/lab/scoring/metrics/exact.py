@@ -1,7 +1,7 @@
-"""Compute exact match: the share of sentences that equal one of their references, in percent.
+"""Compute exact match: the percentage of sentences that equal one of their references.
 
-Spaces at the ends do not count, and several in a row are one. It has the methods of sacrebleu's
-metrics, so that all tests treat it as they treat those.
+Spaces at the ends are ignored, and several in a row count as one. The class has the interface of
+sacrebleu's metrics, so that all significance tests apply to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairseq_posattn.lab.scoring.score_record import EXACT
 
 
 class ExactSignature(Signature):
-    """Says whether the case of letters counts."""
+    """The signature of exact match, which contains the treatment of case."""
 
     def __init__(self, args: dict[str, Any]):
         super().__init__(args)
@@ -25,10 +25,10 @@ class ExactSignature(Signature):
 
 
 class ExactMatch(Metric):
-    """Counts the sentences that equal a reference, and all sentences."""
+    """The metric exact match; its statistics are the numbers of matches and of sentences."""
 
     _SIGNATURE_TYPE = ExactSignature
-    bounds = (0.0, 100.0)  # no interval goes beyond them
+    bounds = (0.0, 100.0)  # limits of its confidence intervals
 
     def __init__(self, references: Sequence[Sequence[str]], lowercase: bool = False):
         super().__init__()

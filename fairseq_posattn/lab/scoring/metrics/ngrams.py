@@ -1,6 +1,6 @@
 """Compute BLEU and precision for each order of n-grams.
 
-Long n-grams tell more of the order of phrases than short ones.
+Long n-grams are more sensitive to the order of phrases than short ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HIGHEST = 8
 
 
 def of_runs(system: Translations) -> list[Ngrams]:
-    """Return BLEU and precision for each order of n-grams, the means over the runs."""
+    """Return the means over all runs of BLEU and precision, for each order of n-grams."""
     scoring = system.scoring
     runs = [by_order(run, scoring.references, scoring.settings) for run in system.runs]
     return [
@@ -33,7 +33,7 @@ def of_runs(system: Translations) -> list[Ngrams]:
 def by_order(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], settings: Settings
 ) -> list[Ngrams]:
-    """Return for n = 1 ... 8 BLEU with the orders up to n, and the precision of order n alone."""
+    """Return, for n = 1 to 8, BLEU with orders up to n and the precision of order n."""
     metric = settings.bleu(max_ngram_order=HIGHEST, force=True)
     counted = metric.corpus_score(hypotheses, references)
     found = []
@@ -49,7 +49,6 @@ def by_order(
 
 
 def gaps(system: Sequence[Ngrams], baseline: Sequence[Ngrams]) -> list[Ngrams]:
-    """Return the figures of the system minus those of the baseline."""
     return [
         Ngrams(n=a.n, bleu=a.bleu - b.bleu, precision=a.precision - b.precision)
         for a, b in zip(system, baseline, strict=True)

@@ -1,15 +1,16 @@
-"""Score the runs of systems from what a metric counts in each sentence, as all tests need it.
+"""Score runs from a metric's statistics of each sentence, and test differences for significance.
 
-Three tests say whether two systems differ whose trainings were repeated with several seeds:
+Three tests compare two systems that were trained with several seeds:
 
-- Could *these runs* have come out so if the systems were the same? Approximate randomisation
-  deals the outputs of each sentence out again, over all runs of both systems (Clark et al. 2011,
-  "Better Hypothesis Testing for Statistical Machine Translation", as MultEval does).
-- Would *new trainings* come out so again, on these sentences? Welch's t test takes each run for one
-  number. On other sentences, too? The bootstrap of statistics.py tells, and gives an interval.
+- Do *these runs* differ more than by chance? Approximate randomisation permutes the outputs of
+  each sentence over all runs of both systems (Clark et al. 2011, "Better Hypothesis Testing for
+  Statistical Machine Translation", as in MultEval).
+- Would *new training runs* differ, on the same sentences? Welch's t-test, with one score per run.
+- Would new training runs differ on *new sentences*? The bootstrap in statistics.py.
 
-Significant is what the two tests of new trainings say together: equal systems that are good at
-different sentences deceive Welch's test, and two runs that differ much deceive the bootstrap.
+A difference is called significant only if both Welch's test and the bootstrap agree. Welch's test
+alone may fail if equal systems are good at different sentences, the bootstrap alone if there are
+two runs that differ much.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.numbers import plain_number
 from fairseq_posattn.lab.scoring.statistics import BATCH, Estimate, Floats, Resampled, drawn_counts
 
-Counted = NDArray[np.float64]  # runs x sentences x sums of a metric
+Counted = NDArray[np.float64]  # runs x sentences x statistics of a metric
 
 
 def seed_of_sacrebleu() -> int | None:
-    """Return the seed of all samples, as sacrebleu reads it; None is another one each time."""
+    """Return the random seed in SACREBLEU_SEED (default: 12345); None if it is `none`."""
     text = os.environ.get("SACREBLEU_SEED", "12345").lower()
     seed = plain_number(text)
     if text != "none" and (seed is None or seed < 0):
-        raise InputError(f"SACREBLEU_SEED is '{text}', expected a whole number or none")
+        raise InputError(f"SACREBLEU_SEED is '{text}', expected a whole number or `none`")
     return seed
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Says how many samples each of the two tests draws, and the seed of both."""
+    """The numbers of samples of the bootstrap and of randomisation, and their seed."""
 
     bootstrap: int = 1000
     randomisation: int = 10000
@@ -55,40 +56,38 @@ class Samples:
         return f"bs:{self.bootstrap}|ar:{self.randomisation}|seed:{seed}"
 
 
-# What sacrebleu's metrics can be; our own have an attribute `bounds`.
+# The range of sacrebleu's metrics; those of this package have an attribute `bounds`.
 BOUNDS = {BLEU: (0.0, 100.0), CHRF: (0.0, 100.0), TER: (0.0, math.inf)}
 
 
 class FromSums(Protocol):
-    """This computes a score from what was counted in a text, as sacrebleu's metrics do."""
+    """A metric that computes a score from summed statistics, like those of sacrebleu."""
 
     def _compute_score_from_stats(self, stats: list[float]) -> Computed: ...
 
 
 def counted_by(metric: Metric, runs: Sequence[Sequence[str]]) -> Counted:
-    """Return what a metric, which holds its references, counts in each sentence of each run."""
-    # sacrebleu's own tests call this method and the next one, which have no public names
+    """Return the statistics of each sentence of each run; the metric contains the references."""
+    # private methods, but sacrebleu's own significance tests call them too
     counted = [metric._extract_corpus_statistics(run, None) for run in runs]
     return np.array(counted, dtype=np.float64)
 
 
 def computed_score(metric: FromSums, sums: NDArray[np.float64]) -> Computed:
-    """Return what sacrebleu computes for a text from what was counted in it."""
+    """Return sacrebleu's score object for summed statistics."""
     return metric._compute_score_from_stats(sums.tolist())
 
 
 def score_of(metric: FromSums, sums: NDArray[np.float64]) -> float:
-    """Return the score of a text from what was counted in it."""
     return float(computed_score(metric, sums).score)
 
 
 def run_scores(metric: FromSums, runs: Counted) -> list[float]:
-    """Return the score of each run."""
     return [score_of(metric, sums) for sums in runs.sum(axis=1)]
 
 
 class Pair(NamedTuple):
-    """This is what one metric counts in the runs of a baseline, and in those of a system."""
+    """A metric with its statistics for the runs of a baseline and of a system."""
 
     metric: FromSums
     baseline: Counted
@@ -96,10 +95,10 @@ class Pair(NamedTuple):
 
 
 def randomisation(pairs: Sequence[Pair], samples: Samples) -> list[float]:
-    """Return for each metric how often outputs that were dealt out again differ at least as much.
+    """Return the p-value of each metric from approximate randomisation.
 
-    The outputs of each sentence are dealt out over all runs of both systems. That takes longest,
-    so it is done once for all metrics, which count in the same outputs.
+    The outputs of each sentence are permuted over all runs of both systems. This is slow, so the
+    same permutations are used for all metrics.
     """
     first = len(pairs[0].baseline)
     outputs = np.concatenate([np.concatenate([p.baseline, p.system]) for p in pairs], axis=-1)
@@ -124,9 +123,9 @@ def randomisation(pairs: Sequence[Pair], samples: Samples) -> list[float]:
 def dealt(
     outputs: Counted, samples: int, dice: np.random.Generator
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield samples in batches: the sums of each run after the outputs were dealt out again.
+    """Yield batches of permutations: the summed statistics of each run, samples x runs x sums.
 
-    samples x runs x sums; a product of matrices adds up what falls to one run.
+    A matrix product adds the statistics of the outputs that are assigned to a run.
     """
     runs, sentences, sums = outputs.shape
     flat = outputs.transpose(1, 0, 2).reshape(sentences * runs, sums)
@@ -141,25 +140,25 @@ def dealt(
 
 
 def bootstrap(metric: FromSums, baseline: Counted, system: Counted, samples: Samples) -> Estimate:
-    """Return by how much a system is above the baseline, by the same samples of sentences."""
+    """Estimate the difference of a system to the baseline on the same bootstrap samples."""
     before, after = resampled(metric, [baseline, system], samples)
     return Estimate.of(after, before)
 
 
 def interval(metric: FromSums, runs: Counted, samples: Samples) -> list[float]:
-    """Return the ends of the interval of the mean score, for new runs and sentences."""
+    """Return the 95 % confidence interval of the mean score, for new runs and sentences."""
     [found] = resampled(metric, [runs], samples)
     return ends_of(metric, found)
 
 
 def ends_of(metric: FromSums, found: Resampled) -> list[float]:
-    """Return the ends of the interval of a mean, within what the metric can be."""
+    """Return the confidence interval of a mean, clipped to the range of the metric."""
     least, most = getattr(metric, "bounds", BOUNDS.get(type(metric), (-math.inf, math.inf)))
     return [min(max(end, least), most) for end in Estimate.of(found).interval()]
 
 
 def resampled(metric: FromSums, systems: Sequence[Counted], samples: Samples) -> list[Resampled]:
-    """Return the scores of the runs of each system on the same samples of sentences."""
+    """Score the runs of each system on the same bootstrap samples of sentences."""
     dice = np.random.default_rng(samples.seed)
     found: list[list[list[float]]] = [[] for _ in systems]
     for counts in drawn_counts(systems[0].shape[1], samples.bootstrap, dice):

@@ -1,4 +1,4 @@
-"""Compute the scores of a test set: those of sacrebleu, and the tokenised BLEU of older papers."""
+"""Compute sacrebleu's scores of a test set, and the tokenised BLEU of older papers."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ from fairseq_posattn.text.pipeline import tokenized
 
 NIST = "NIST BLEU"
 TOKENISED = "tokenised BLEU"
-BY_CHARACTERS = ("zh", "ja-mecab")  # where sacrebleu has these tokenisers, TER knows characters
-WORDS_OF = {"chrF2": 0, "chrF2++": 2}  # orders of n-grams of words in chrF
-BY_SPACES = ("13a", "intl", "none")  # these tokenisers take what stands between spaces for words
-# A tokeniser raises these if a package, a model or the right dictionary is missing.
+BY_CHARACTERS = ("zh", "ja-mecab")  # with these tokenisers, TER is computed over characters
+WORDS_OF = {"chrF2": 0, "chrF2++": 2}  # chrF's maximum order of word n-grams
+BY_SPACES = ("13a", "intl", "none")  # these tokenisers split words at spaces
+# Raised by a tokeniser if a package, a model or the right dictionary is missing.
 TOKENIZER_ERRORS = (ImportError, RuntimeError, AssertionError, OSError)
-# matches do not overlap, as in the Perl line behind published scores
+# without overlapping matches, as in the Perl command used for published scores
 COMPOUND = re.compile(r"(\S)-(\S)")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Says how texts are compared. If `tokenize` is None, the target language decides, which then
-    must be a known one.
+    """The settings of scores.
 
-    only: the only score that is computed.
+    tokenize: sacrebleu's tokeniser; None selects that of the target language.
+    only: compute only this score.
+    Raises InputError for an unknown target language, unless `tokenize` is given.
     """
 
     target: str = ""
@@ -59,19 +60,16 @@ class Settings:
 
     @cached_property
     def language(self) -> Language:
-        """Return the language that the target's name means."""
         return language(self.target)
 
     @property
     def tokenizer(self) -> str:
-        """Return the tokeniser of sacrebleu for BLEU."""
         return self.tokenize or self.language.tokenizer or BLEU.TOKENIZER_DEFAULT
 
     def bleu(self, **changes) -> BLEU:
-        """Return the metric BLEU with these settings and changes, which buckets and n-grams
-        need."""
+        """Return the metric BLEU; `changes` override its arguments."""
         options = {"lowercase": self.lowercase, "tokenize": self.tokenizer, **changes}
-        # sacrebleu warns of an unusual tokeniser, but the score of the whole text has done so
+        # do not repeat sacrebleu's warning of an unusual tokeniser, given for the whole test set
         warned = self.tokenize and changes.get("force")
         try:
             return BLEU(trg_lang="" if warned else self.language.code, **options)
@@ -79,7 +77,7 @@ class Settings:
             raise self.tokenizer_missing(error) from error
 
     def tokenizer_missing(self, error: Exception) -> InputError:
-        """Return an error that names the option that asked for a missing tokeniser."""
+        """Return the InputError for a missing tokeniser; it names the option that selected it."""
         reason = " ".join(str(error).split()) or repr(error)
         if self.tokenize:
             return InputError(f"--tokenize {self.tokenize}: {reason}")
@@ -89,41 +87,45 @@ class Settings:
         )
 
     def ter(self, references: Sequence[Sequence[str]]) -> TER:
-        """Return the metric TER over words, or over characters."""
         asian = self.ter_of_characters
         return TER(normalized=asian, asian_support=asian, references=references)
 
     @property
     def ter_of_characters(self) -> bool:
-        """Return whether TER counts what sacrebleu splits characters into.
+        """Return whether TER is computed over characters.
 
-        Chinese and Japanese are written without spaces, so a whole sentence would count as one
-        word, unless the text is tokenised already (--tokenize none).
+        Chinese and Japanese are written without spaces, so a whole sentence would count as a word,
+        unless the text is already tokenised (--tokenize none).
         """
         chosen = {self.language.tokenizer, self.tokenize}
         return self.tokenize != "none" and not chosen.isdisjoint(BY_CHARACTERS)
 
     @property
     def moses(self) -> bool:
-        """Return whether there is a tokenised BLEU."""
+        """Return whether to compute tokenised BLEU."""
         return bool(self.target) and self.language.spaced
 
     @property
     def compounds(self) -> bool:
-        """Return whether compounds are split, as in published scores of German."""
+        """Return whether to split compounds, as in published scores of German."""
         return self.language.code == "de"
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """Holds the references of a test set, several for each sentence, and how to score with them."""
+    """The references of a test set (one or several texts), and the metrics to compute.
+
+    Example:
+
+        Scoring([lines_of_reference], Settings("de")).names  # ["BLEU", "chrF2", ...]
+    """
 
     references: Sequence[Sequence[str]]
     settings: Settings
 
     @property
     def names(self) -> list[str]:
-        """Return the names of all scores in their order."""
+        """Return the names of all scores, in the order of display."""
         wanted = self.settings
         if wanted.only:
             return [wanted.only]
@@ -133,11 +135,10 @@ class Scoring:
 
     @cached_property
     def metrics(self) -> dict[str, Metric]:
-        """Return the metrics by their names; each keeps what it needs of the references."""
+        """Return the metrics by name; each has preprocessed the references."""
         return {name: self.new_metric(name) for name in self.names}
 
     def new_metric(self, name: str) -> Metric:
-        """Return the metric of a name."""
         settings, lowercase, references = self.settings, self.settings.lowercase, self.references
         if name == "TER":
             return settings.ter(references)
@@ -159,7 +160,7 @@ class Scoring:
         return CHRF(word_order=WORDS_OF[name], lowercase=lowercase, references=references)
 
     def signature(self, name: str) -> str:
-        """Return how a score is computed, as sacrebleu describes it."""
+        """Return sacrebleu's signature of a score, extended for tokenised BLEU."""
         signature = str(self.metrics[name].get_signature())
         if name != TOKENISED:
             return signature
@@ -168,7 +169,7 @@ class Scoring:
 
     @property
     def by_spaces(self) -> list[str]:
-        """Return the names of the scores whose words are what stands between spaces."""
+        """Return the names of the scores that split words at spaces."""
         split = {
             "BLEU": (self.settings.tokenizer in BY_SPACES, f"BLEU ({self.settings.tokenizer})"),
             "TER": (not self.settings.ter_of_characters, "TER"),
@@ -179,7 +180,7 @@ class Scoring:
         return [shown for by_spaces, shown in found if by_spaces]
 
     def table(self, name: str, runs: Sequence[Sequence[str]]) -> Counted:
-        """Return what a metric counts in each sentence of each run."""
+        """Return the statistics of a metric for each sentence of each run."""
         if name == TOKENISED:
             prepare = tokenised_text(self.settings)
             runs = [[prepare(line) for line in run] for run in runs]
@@ -188,18 +189,18 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Translations:
-    """Holds the translations of a test set by one run of a system, or by several."""
+    """The translations of a test set by one or several runs of a system."""
 
     scoring: Scoring
     runs: Sequence[Sequence[str]]
 
     @cached_property
     def tables(self) -> dict[str, Counted]:
-        """Return what each metric counts in each sentence of each run, which takes longest."""
+        """Return the statistics of all metrics; this is the slow part of scoring."""
         return {name: self.scoring.table(name, self.runs) for name in self.scoring.names}
 
     def plain_scores(self) -> dict[str, Score]:
-        """Return all scores, of several runs the means, without intervals."""
+        """Return all scores without intervals; with several runs, their means."""
         found = {}
         for name, table in self.tables.items():
             metric, signature = self.scoring.metrics[name], self.scoring.signature(name)
@@ -208,7 +209,7 @@ class Translations:
         return found
 
     def scores(self, samples: Samples) -> dict[str, Score]:
-        """Return all scores with their intervals."""
+        """Return all scores with their confidence intervals."""
         return {
             name: replace(found, interval=interval(self.scoring.metrics[name], table, samples))
             for (name, found), table in zip(
@@ -218,7 +219,7 @@ class Translations:
 
 
 def over_runs(scores: Sequence[Score]) -> Score:
-    """Return the mean of the scores of several runs, or the only score as it is."""
+    """Return the mean and standard deviation of several scores, or a single score unchanged."""
     if len(scores) == 1:
         return scores[0]
     found = [score.score for score in scores]
@@ -228,7 +229,6 @@ def over_runs(scores: Sequence[Score]) -> Score:
 
 
 def described(found: Computed, signature: str) -> Score:
-    """Return a score as it stands in the JSON."""
     if not isinstance(found, BLEUScore):
         return Score(score=found.score, signature=signature)
     return Score(
@@ -240,8 +240,6 @@ def described(found: Computed, signature: str) -> Score:
 
 
 def tokenised_text(settings: Settings) -> Callable[[str], str]:
-    """Return the function that prepares a line for tokenised BLEU."""
-
     def prepare(line: str) -> str:
         line = tokenized(line, settings.language.code)
         return split_compounds(line) if settings.compounds else line

@@ -1,7 +1,7 @@
-"""Take over numbers that another program gave the sentences, such as those of COMET or MetricX.
+"""Segment scores computed by other programs, such as COMET or MetricX.
 
-A file has one number a line. The score of a run is the mean of its numbers, and every test treats
-it like the metrics of sacrebleu.
+A file contains one number per line. The score of a run is the mean of its numbers; all significance
+tests apply to it as to sacrebleu's metrics.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fairseq_posattn.lab.scoring.metrics.texts import Texts
 from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import EXACT, SEGMENTS, Difference, Score
 
-MEANING = "--segment-scores and --baseline-segment-scores take NAME=FILE, as in COMET=comet.txt"
+MEANING = "--segment-scores and --baseline-segment-scores expect NAME=FILE, such as COMET=comet.txt"
 
 
 class MeanOfSegments:
-    """This is the mean, from the sum of the numbers and how many there are."""
+    """The mean of segment scores; its statistics are their sum and their number."""
 
     def _compute_score_from_stats(self, stats: list[float]) -> Computed:
         return Computed("mean", stats[0] / stats[1])
@@ -40,10 +40,10 @@ RESERVED = ("BLEU", "chrF2", "chrF2++", "TER", TOKENISED, NIST, EXACT)
 
 @dataclass(frozen=True)
 class SegmentScores:
-    """These numbers were given to the sentences of each run by another program.
+    """Segment scores of the runs of a system and its baseline.
 
-    system, baseline: a table for each name; the baseline may lack some of them.
-    lower_is_better: the names of which a smaller score is better.
+    system, baseline: by name of the score; the baseline may lack some of them.
+    lower_is_better: names of the scores of which lower ones are better.
     """
 
     system: dict[str, Counted]
@@ -52,7 +52,7 @@ class SegmentScores:
 
     @classmethod
     def read(cls, request: ScoreRequest, texts: Texts) -> SegmentScores:
-        """Read the files that the request names, and check that they fit the translations."""
+        """Read the files that the request names; raise an InputError if they do not fit."""
         sentences = len(texts.system[0].lines)
         system = read_segment_scores(request.segment_scores, len(texts.system), sentences)
         baseline = read_segment_scores(
@@ -60,11 +60,11 @@ class SegmentScores:
         )
         for name in (*baseline, *request.lower_is_better):
             if name not in system:
-                raise InputError(f"{name}: there are no --segment-scores {name}=FILE of the system")
+                raise InputError(f"{name} is unknown; add --segment-scores {name}=FILE")
         return cls(system, baseline, request.lower_is_better)
 
     def scores(self, samples: Samples) -> dict[str, Score]:
-        """Return the mean of each name, with deviation and interval."""
+        """Return the mean scores by name, with standard deviation and confidence interval."""
         found = {}
         for name, table in self.system.items():
             of_runs = [Score(score=one, signature=SEGMENTS) for one in run_scores(METRIC, table)]
@@ -81,7 +81,7 @@ class SegmentScores:
 
 
 def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict[str, Counted]:
-    """Return what is summed up for each name: runs x sentences x 2, the numbers and ones.
+    """Return the statistics of each score: runs x sentences x 2, the numbers and ones.
 
     given: NAME=FILE for each run, in the order of the runs.
     """
@@ -89,38 +89,38 @@ def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict
     for one in given:
         name, equals, path = one.partition("=")
         if not (name and equals and path):
-            raise InputError(f"'{one}': {MEANING}")
+            raise InputError(f"found '{one}', but {MEANING}")
         if name in RESERVED:
-            raise InputError(f"'{one}': {name} is computed here; choose another name")
+            raise InputError(f"'{one}': {name} is one of our own scores; choose another name")
         files.setdefault(name, []).append(path)
     return {name: table(name, paths, runs, sentences) for name, paths in files.items()}
 
 
 def table(name: str, paths: Sequence[str], runs: int, sentences: int) -> Counted:
-    """Return the table of one name, after a check that it belongs to the translations."""
+    """Read the files of one score, one per run, and check their lengths."""
     if len(paths) != runs:
         raise InputError(
-            f"{name}: there are {len(paths)} files of segment scores for {runs} translations; name "
-            "one for each, in the same order"
+            f"{name} has {len(paths)} files of segment scores for {runs} translations; name one "
+            "for each, in the same order"
         )
     numbers = [read_numbers(path, sentences) for path in paths]
     return np.stack([np.array(numbers), np.ones((runs, sentences))], axis=-1)
 
 
 def read_numbers(path: str, sentences: int) -> list[float]:
-    """Return the numbers of a file, one for each sentence."""
+    """Read the numbers in a file, one per sentence."""
     found = []
     for k, line in enumerate(read_lines(path), start=1):
         number = decimal_number(line.strip(" \t\r"))
         if number is None or not is_number(number):
             raise InputError(
-                f"{path}:{k}: the line is '{line[:40]}', but a number is expected, such as -0.5 "
-                f"or 1e-3, and none beyond {LARGEST:.0e}"
+                f"{path}:{k}: found '{line[:40]}', expected a number such as -0.5 or 1e-3, within "
+                f"±{LARGEST:.0e}"
             )
         found.append(number)
     if len(found) != sentences:
         raise InputError(
-            f"{path} has {len(found)} lines, but there are {sentences} sentences; score the same "
-            "translation again"
+            f"{path} has {len(found)} lines, but there are {sentences} sentences; compute the "
+            "segment scores for this translation"
         )
     return found

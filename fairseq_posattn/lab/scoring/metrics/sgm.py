@@ -1,8 +1,8 @@
-"""Read files of NIST (.sgm, .xml) with the sources, references or translations of a test set.
+"""Read NIST files (.sgm, .xml) with the sources, references or translations of a test set.
 
-Tags may have any case, and attributes any order, with or without quotes. A `<seg>` may stand in
-`<hl>` and `<p>`, and go over several lines. A set is what one translator wrote; the `sysid` (or
-`refid`) of a `<doc>`, or of the `<refset>` around it, names it.
+Tags may be in upper or lower case, and attributes in any order, with or without quotes. A `<seg>`
+may be inside `<hl>` or `<p>`, and may span several lines. A set contains the segments of one
+translator; it is named by the `sysid` (or `refid`) of its `<doc>` or of the enclosing `<refset>`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NamedTuple
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
 
-# only complete entities are decoded; the ampersand of AT&T or Q&amplifier is part of the text
+# only complete entities are decoded; the ampersands in AT&T and Q&amplifier are text
 BARE_AMPERSAND = re.compile(r"&(?!(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z]\w*);)")
-WHITESPACE = re.compile(r"[ \t\r\n\f\v]+")  # others, such as U+3000, belong to the text
+WHITESPACE = re.compile(r"[ \t\r\n\f\v]+")  # other whitespace, such as U+3000, is text
 SETS = ("srcset", "refset", "tstset")
 
 
 class Key(NamedTuple):
-    """Names a segment by document and number, in the same way in all sets."""
+    """The document and number of a segment, which are the same in all sets."""
 
     document: str
     segment: str
@@ -34,7 +34,10 @@ class Key(NamedTuple):
 
 @dataclass
 class SegmentSet:
-    """Holds the segments of one translator, or of the source, in the order of the file."""
+    """The segments of one translator, or of the source, in the order of the file.
+
+    lines: line number of each segment.
+    """
 
     path: str
     name: str
@@ -45,19 +48,19 @@ class SegmentSet:
         return f"{self.path} (set {self.name})" if self.name else self.path
 
     def in_order_of(self, other: SegmentSet) -> list[str]:
-        """Return the texts in the order of another set, which must have the same segments."""
+        """Return the texts in the order of another set; raise InputError if segments differ."""
         for one, two in ((self, other), (other, self)):
             for key, line in one.lines.items():
                 if key not in two.texts:
                     raise InputError(
-                        f"{one.path}:{line}: {key} is missing in {two}; "
-                        "all sets need the same segments: add it there, or remove it here"
+                        f"{one.path}:{line}: {key} is missing in {two}; add it there or remove it "
+                        "here, because all sets need the same segments"
                     )
         return [self.texts[key] for key in other.texts]
 
 
 class SegmentReader(HTMLParser):
-    """Collects the segments of a file and the lines in which they stand."""
+    """Parses a file into its sets of segments."""
 
     def __init__(self, path: str):
         super().__init__(convert_charrefs=True)
@@ -69,7 +72,7 @@ class SegmentReader(HTMLParser):
         self.pieces: list[str] = []
 
     def read(self, text: str) -> None:
-        """Read the whole text of a file."""
+        """Parse the whole text of a file; raise an InputError for invalid markup."""
         try:
             self.feed(text)
             self.close()
@@ -77,37 +80,35 @@ class SegmentReader(HTMLParser):
             raise
         except (AssertionError, ValueError) as error:  # html.parser raises them for bad markup
             what = str(error).partition(";")[0]
-            raise self.fault(f"{what}; mend the markup here, or remove it") from error
+            raise self.fault(f"{what}; correct the markup here, or remove it") from error
         self.check_outside_segment("the end of the file")
 
     def set_cdata_mode(self, *_, **__) -> None:
-        """Do nothing, because no element hides its tags here as a script in a web page does."""
+        """Do nothing: unlike <script> in HTML, no element contains unparsed text here."""
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
-        """Note a set, or begin a document or a segment."""
         attributes = {name: (value or "").strip() for name, value in attrs}
         self.check_outside_segment(f"<{tag}>")
         if tag in SETS:
             self.set_name = attributes.get("refid") or attributes.get("sysid") or ""
         elif tag == "doc":
             if not attributes.get("docid"):
-                raise self.fault("this <doc> has no docid; give each document its own")
+                raise self.fault("<doc> has no docid; give each document its own")
             self.document = attributes["docid"]
             named = attributes.get("sysid") or attributes.get("refid")
             self.document_name = named or self.set_name
         elif tag == "seg":
             if self.document is None:
-                raise self.fault("this <seg> is outside a <doc>; put it into <doc docid=...>")
+                raise self.fault("<seg> is outside of <doc>; put it into <doc docid=...>")
             if not attributes.get("id"):
                 raise self.fault(
-                    f"a <seg> has no id in document {self.document}; number the segments of a "
+                    f"<seg> has no id in document {self.document}; number the segments of each "
                     "document"
                 )
             self.segment = Key(self.document, attributes["id"]), self.getpos()[0]
             self.pieces = []
 
     def handle_endtag(self, tag: str) -> None:
-        """End a segment, a document or a set."""
         if tag == "seg" and self.segment:
             (key, line), self.segment = self.segment, None
             self.store(key, line)
@@ -119,54 +120,56 @@ class SegmentReader(HTMLParser):
             self.document = None
 
     def store(self, key: Key, line: int) -> None:
-        """Store the text of the segment that ends."""
         one = self.sets.setdefault(self.document_name, SegmentSet(self.path, self.document_name))
         if key in one.texts:
             raise InputError(
-                f"{self.path}:{line}: {key} stands already in line {one.lines[key]}; "
-                "remove one, or tell several sets apart by the sysid of their documents"
+                f"{self.path}:{line}: {key} occurs already in line {one.lines[key]}; "
+                "remove one, or distinguish several sets by the sysid of their documents"
             )
         one.texts[key] = WHITESPACE.sub(" ", "".join(self.pieces)).strip(" ")
         one.lines[key] = line
 
     def handle_data(self, data: str) -> None:
-        """Keep the text of a segment, and drop all other text."""
         if self.segment:
             self.pieces.append(data)
 
     def unknown_decl(self, data: str) -> None:
-        """Refuse a declaration within a segment."""
+        """Raise an InputError for a declaration inside a segment."""
         self.check_outside_segment(f"<![{data[:8]}")
 
     def check_outside_segment(self, found: str) -> None:
-        """Refuse a tag, or the end of the file, within a segment."""
+        """Raise an InputError for a tag or the end of the file inside a segment."""
         if self.segment:
             key, line = self.segment
             raise self.fault(
-                f"{found} stands within {key}, which starts in line {line}; "
+                f"{found} occurs inside {key}, which starts in line {line}; "
                 "close the segment with </seg>, and write a less-than sign as &lt;"
             )
 
     def fault(self, what: str) -> InputError:
-        """Return an error that names the current line."""
         return InputError(f"{self.path}:{self.getpos()[0]}: {what}")
 
 
 def read_sets(path: str | Path) -> list[SegmentSet]:
-    """Return all sets of a file."""
+    """Return all sets in a file; raise an InputError if there are none."""
     reader = SegmentReader(str(path))
     text = "\n".join(read_lines(path))
     reader.read(BARE_AMPERSAND.sub("&amp;", text) + "\n")
     if not reader.sets:
         raise InputError(
-            f"{path}: there is no <seg>; name a file of NIST's format, "
-            "or give plain lines with --references"
+            f"{path}: the file contains no <seg>; name a file in NIST's format, "
+            "or a plain text with --references"
         )
     return list(reader.sets.values())
 
 
 def read_set(path: str | Path, name: str | None = None) -> SegmentSet:
-    """Return the only set of a file, or the one of that name."""
+    """Return the only set in a file, or the set with this name.
+
+    Example:
+
+        read_set("newstest2014-ende-ref.de.sgm").texts.values()
+    """
     sets = read_sets(path)
     found = sets if name is None else [one for one in sets if one.name == name]
     if len(found) == 1:
@@ -174,6 +177,7 @@ def read_set(path: str | Path, name: str | None = None) -> SegmentSet:
     names = ", ".join(repr(one.name) for one in sets)
     if name is None:
         raise InputError(
-            f"{path}: the file has several sets ({names}); name a file with one, or use --set"
+            f"{path}: the file contains several sets ({names}); select one with --set, or name a "
+            "file with one"
         )
-    raise InputError(f"{path}: the file has no set {name!r}; choose one of {names}")
+    raise InputError(f"{path}: the file contains no set {name!r}; choose one of {names}")

@@ -1,7 +1,7 @@
-"""Read the texts that posattn-score compares, and check that they fit together.
+"""Read the texts that posattn score compares, and check that they fit together.
 
-They must have the same number of sentences, and be spaced in the same way: a tokenised text beside
-a plain one gives wrong scores.
+All texts must have the same number of sentences. A warning is printed if a tokenised text is
+compared with a detokenised one, because the scores would be wrong.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.text.languages import lacks_spaces
 from fairseq_posattn.trees.conllu import ConlluBlock, read_blocks, text_of
 
-PUNCTUATION = re.compile(r"(\s?)[.,、。，](?!\d)")  # the point in 3.5 is left out
+PUNCTUATION = re.compile(r"(\s?)[.,、。，](?!\d)")  # without decimal points, as in 3.5
 
 
 class Text(NamedTuple):
-    """Holds the lines of a file and the name that messages give it."""
+    """The lines of a file, with its name for messages."""
 
     name: str
     lines: Sequence[str]
 
 
 class Texts(NamedTuple):
-    """These are the plain texts that belong together.
+    """The texts of a test set.
 
-    system, baseline: the translations by each run of the system and of the baseline.
-    source, pieces: the words and the pieces of the source, or None.
-    trees: those of the source, or none.
+    system, baseline: translations by each run of the system and of the baseline.
+    source: tokenised source, or None.
+    pieces: segmented source, or None.
+    trees: trees of the source; may be empty.
     """
 
     system: list[Text]
@@ -46,7 +47,7 @@ class Texts(NamedTuple):
 
     @property
     def written(self) -> list[str | None]:
-        """Return each source sentence as it was written if its tree tells it, else in words."""
+        """Return the source sentences, untokenised if their trees contain the text."""
         unknown = [None] * len(self.system[0].lines)
         texts = [text_of(block) for block in self.trees] or unknown
         words = self.source.lines if self.source else unknown
@@ -54,9 +55,9 @@ class Texts(NamedTuple):
 
 
 def read_texts(request: ScoreRequest) -> Texts:
-    """Return the plain texts that the options name.
+    """Read the files that a request names; each is read only once, so it may be a pipe.
 
-    Each file is read once, so that it may be a pipe.
+    Raises InputError if the numbers of lines differ.
     """
     found = Texts(
         [read_text(path) for path in request.hypotheses],
@@ -80,13 +81,11 @@ def check_lengths(texts: Iterable[Text]) -> None:
 
 
 def read_references(request: ScoreRequest, texts: Texts) -> list[Text]:
-    """Return all references, in the order of the hypotheses."""
+    """Read all references, sorted like the hypotheses."""
     hypotheses = texts.system[0]
     if request.references:
         if request.sgm_source:
-            raise InputError(
-                "--sgm-source orders the segments of --sgm; leave it out with plain text"
-            )
+            raise InputError("--sgm-source applies to --sgm only; leave it out with --references")
         found = [read_text(path) for path in request.references]
         check_lengths([hypotheses, *found])
         return found
@@ -97,26 +96,26 @@ def read_references(request: ScoreRequest, texts: Texts) -> list[Text]:
 
 
 def warn_of_spacing(texts: Texts, references: Sequence[Text]) -> None:
-    """Print a warning if a tokenised text is compared with a plain one."""
+    """Print a warning if a tokenised text seems to be compared with a detokenised one."""
     pairs = product([*texts.system, *texts.baseline], references)
     if found := next(filter(None, starmap(spaced_differently, pairs)), None):
         say(f"warning: {found}")
 
 
 def warn_of_script(references: Sequence[Text], scoring: Scoring) -> None:
-    """Print a warning if scores look for spaces between words where there are none."""
+    """Print a warning if scores split words at spaces in a language written without them."""
     names = scoring.by_spaces
     if names and lacks_spaces(references[0].lines):
         remedy = "name the language with --target-lang, or choose --tokenize char or flores200"
         say(
-            f"warning: {references[0].name}: the text has no spaces between words, but these "
-            f"scores compare what stands between spaces, so they are wrong: {', '.join(names)}; "
+            f"warning: {references[0].name}: the text has no spaces between words, so these "
+            f"scores, which split words at spaces, are wrong: {', '.join(names)}; "
             + ("look at the other scores" if not names[0].startswith("BLEU") else remedy)
         )
 
 
 def check_count(text: Text, other: str, count: int, what: str) -> None:
-    """Refuse a text that has another number of lines than something else has sentences."""
+    """Raise an InputError if the number of lines of a text is not `count`."""
     if len(text.lines) != count:
         raise InputError(
             f"{text.name} has {len(text.lines)} lines, but {other} has {count} {what}; "
@@ -125,11 +124,11 @@ def check_count(text: Text, other: str, count: int, what: str) -> None:
 
 
 class Sign(NamedTuple):
-    """Describes a kind of place that may have a space, and how much the shares of spaces differ in
-    texts that are spaced differently.
+    """A kind of position where texts may have a space; its share of spaces reveals tokenisation.
 
-    counted: returns how many places of a text have a space, and how many there are.
-    fewest: a text with fewer places proves nothing.
+    counted: function that returns the numbers of positions with a space and of all positions.
+    difference: two texts are spaced differently if their shares differ by more.
+    fewest: number of positions that a text must have for the test.
     """
 
     counted: Callable[[Sequence[str]], tuple[int, int]]
@@ -139,19 +138,17 @@ class Sign(NamedTuple):
 
 
 def between_characters(lines: Sequence[str]) -> tuple[int, int]:
-    """Count the spaces between characters."""
     words = [line.split() for line in lines]
     spaces = sum(max(len(found) - 1, 0) for found in words)
     return spaces, sum(max(sum(map(len, found)) - 1, 0) for found in words)
 
 
 def before_punctuation(lines: Sequence[str]) -> tuple[int, int]:
-    """Count the spaces before full stops and commas."""
     found = [match[1] for line in lines for match in PUNCTUATION.finditer(line)]
     return len(found) - found.count(""), len(found)
 
 
-# Tokenised and plain, the texts of PUD have shares of 0.59 and 0.00 (Chinese), 0.22 and 0.19
+# Tokenised and detokenised, the PUD treebanks have shares of 0.59 and 0.00 (Chinese), 0.22 and 0.19
 # (English) between characters, and of 0.99 and 0.00, 0.98 and 0.00 before punctuation.
 SIGNS = (
     Sign(between_characters, 0.15, 1, "between {} and {} of the characters"),
@@ -160,7 +157,7 @@ SIGNS = (
 
 
 def spaced_differently(one: Text, other: Text) -> str | None:
-    """Return what differs between two texts of which one seems to be tokenised, or None."""
+    """Describe the difference if one of two texts seems to be tokenised, or return None."""
     for sign in SIGNS:
         counts = sign.counted(one.lines), sign.counted(other.lines)
         if min(places for _, places in counts) < sign.fewest:
@@ -170,6 +167,6 @@ def spaced_differently(one: Text, other: Text) -> str | None:
             where = sign.name.format(*(f"{share:.0%}" for share in shares))
             return (
                 f"{one.name} and {other.name} are spaced differently (spaces {where}); "
-                "if one of them is tokenised, the scores are wrong: detokenise it"
+                "if one of them is tokenised, detokenise it, because the scores are wrong"
             )
     return None

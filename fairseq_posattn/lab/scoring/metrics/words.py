@@ -1,7 +1,7 @@
-"""Compute F1 of the words of a translation, by groups such as their frequency in training.
+"""Compute the F1 score of words, by groups such as their frequency in the training data.
 
-A word of a translation is right if the same sentence of the reference has it, and as often; with
-several references the first one counts.
+A word of a translation is correct if the reference of the sentence contains it, at least as often.
+With several references, the first one is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Lines = Sequence[Sequence[Hashable]]
 
 
 class WordF1:
-    """This is F1 from three sums: right words, words of translations, and of references."""
+    """F1; its statistics are the numbers of correct words, translated words, reference words."""
 
     bounds = (0.0, 100.0)
 
@@ -54,11 +54,11 @@ def shares(sums: Sequence[float]) -> tuple[float, float, float]:
 def read_words(
     request: ScoreRequest, texts: Texts, scoring: Scoring, samples: Samples
 ) -> dict[str, list[WordGroup]]:
-    """Return the groups of words that the request asks for."""
+    """Return the F1 scores that the request asks for, by kind of group and by group."""
     found = {}
     if request.train_target:
         settings = scoring.settings
-        prepare = settings.bleu(force=True)._preprocess_segment  # it splits words as BLEU does
+        prepare = settings.bleu(force=True)._preprocess_segment  # splits words like BLEU
         frequency = frequencies(request.train_target, prepare, settings, request.train_counts)
         reference = [prepare(line).split() for line in scoring.references[0]]
         runs = [[prepare(line).split() for line in run.lines] for run in texts.system]
@@ -84,9 +84,9 @@ def read_words(
 def frequencies(
     path: str, prepare: Callable[[str], str], settings: Settings, kept: str | None
 ) -> Mapping[str, int]:
-    """Return how often a text has each word.
+    """Count the words of a text.
 
-    kept: the counts are in this file from the last time, or will be there for the next time.
+    kept: file that caches the counts.
     """
     words = [sacrebleu.__version__, settings.tokenizer, settings.lowercase]
     made_of = {"text": fingerprint(path), "words": words} if kept else {}
@@ -104,7 +104,10 @@ def groups(
     group_of: Callable[..., str | None],
     samples: Samples,
 ) -> list[WordGroup]:
-    """Return F1 of the words of each group, the mean over the runs."""
+    """Return the F1 score of the words in each group, as the mean over the runs.
+
+    group_of: returns the name of a word's group, or None to ignore the word.
+    """
     names: dict[str, int] = {}
     of_word: dict[Hashable, int] = {}
     for word in (word for text in (reference, *runs) for line in text for word in line):
@@ -132,7 +135,7 @@ def groups(
 
 
 def count(table, wanted: Counter, written: Counter, of_word: dict[Hashable, int]) -> None:
-    """Add the words of a sentence to its rows of a table, groups x 3."""
+    """Add the statistics of a sentence to a table, groups x 3."""
     for column, words in enumerate((wanted & written, written, wanted)):
         for word, times in words.items():
             if word in of_word:
@@ -140,18 +143,18 @@ def count(table, wanted: Counter, written: Counter, of_word: dict[Hashable, int]
 
 
 def read_trees(request: ScoreRequest, texts: Texts) -> list[list[Sentence]]:
-    """Return the trees of the references, and those of each run."""
+    """Read the trees of the reference, and those of each run."""
     paths = request.hypothesis_trees
     if not (request.reference_trees and paths):
         raise InputError(
-            "--reference-trees needs --hypothesis-trees, and the other way round: words are "
-            "compared with their labels"
+            "--reference-trees and --hypothesis-trees require each other, because words are "
+            "compared with their labels; give both or neither"
         )
     if len(paths) != len(texts.system):
         translations = f"{len(texts.system)} translation{'s' * (len(texts.system) > 1)}"
         raise InputError(
-            f"there are {len(paths)} files of --hypothesis-trees, but {translations}; name one "
-            "for each, in their order"
+            f"--hypothesis-trees names {len(paths)} files, but there are {translations}; name one "
+            "for each, in the same order"
         )
     found = []
     for path in [request.reference_trees, *paths]:
@@ -162,7 +165,6 @@ def read_trees(request: ScoreRequest, texts: Texts) -> list[list[Sentence]]:
 
 
 def upos(tree: Sentence) -> Iterable[str]:
-    """Return the part of speech of each word."""
     return [tags.upos for tags in tree.tags or ()]
 
 

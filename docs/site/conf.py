@@ -1,0 +1,57 @@
+"""Build the documentation site: sphinx-build -W --keep-going -c docs/site . build/site
+
+The pages are the Markdown files of the checkout. docs/README.md gives the navigation, and api.rst
+the reference of the Python API.
+"""
+
+import os
+import re
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[2]
+project = "fairseq_posattn"
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+include_patterns = ["*.md", "docs/*.md", "docs/site/*.rst", "recipes/**/README.md"]
+root_doc = "README"
+html_theme = "furo"
+html_title = project
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4
+autodoc_typehints = "description"
+toc_object_entries = False
+
+
+def navigation() -> str:
+    """Return a toctree for each heading of docs/README.md, with the pages that it links."""
+    text = (CHECKOUT / "docs/README.md").read_text(encoding="utf-8")
+    trees = {"Overview": ["/docs/README", "/docs/faq", "/docs/glossary"]}
+    for section in text.split("\n## ")[1:]:
+        links = re.findall(r"^- \[.*?\]\(([\w./]+\.md)\)", section, re.M)
+        trees[section.partition("\n")[0]] = [
+            f"/{os.path.normpath(f'docs/{link}')}" for link in links
+        ]
+    trees["Reference"].append("/docs/site/api")
+    trees["Recipes"] = ["/recipes/*/README"]
+    trees["Project"] = ["/CHANGELOG"]
+    options = ":hidden:\n:glob:\n:caption:"
+    return "\n\n".join(
+        "\n".join([f"```{{toctree}}\n{options} {title}\n", *pages, "```"])
+        for title, pages in trees.items()
+    )
+
+
+def add_navigation(app, name: str, source: list[str]) -> None:
+    if name == root_doc:
+        source[0] += "\n" + navigation() + "\n"
+
+
+def write_index(app, error: Exception | None) -> None:
+    """Let the address of the site lead to its first page."""
+    if error is None:
+        link = f'<meta http-equiv="refresh" content="0; url={root_doc}.html">\n'
+        Path(app.outdir, "index.html").write_text(link)
+
+
+def setup(app) -> None:
+    app.connect("source-read", add_navigation)
+    app.connect("build-finished", write_index)
