@@ -1,5 +1,5 @@
-"""Write docs/stages.md: each stage of attention with its methods, from their docstrings, and one of
-the examples below.
+"""Write docs/stages.md: each stage of attention with the methods to define, from their docstrings,
+and one of the examples below.
 
 python docs/stages.py
 """
@@ -20,13 +20,13 @@ BEGIN = """\
 # The stages of a mechanism
 
 A mechanism derives from one or several stages. A layer computes the stages in the order of this \
-page. Within a stage, mechanisms act in the order of the specification; `ScoreBias`, `KeyBias` and \
-`ScoreChange` count as one stage. \
-[your_own.md](your_own.md#shapes) explains shapes and `ctx`. The shapes are B H Q D for q and \
-B H K D for k and v, where H are the mechanism's heads (in `KeyExpansion`: all heads). To use an \
-example in a specification, put `@attention.register` above it.
+page; within a stage, mechanisms act in the order of the specification. `ScoreBias`, `KeyBias` and \
+`ScoreChange` count as one stage. q is B H Q D; k and v are B H K D ([shapes and `ctx`]\
+(your_own.md#shapes)); H are the mechanism's heads (in `KeyExpansion`: all heads). To use an \
+example, put `@attention.register` above it.
 
-`python docs/stages.py` generates this page from the docstrings.
+`python docs/stages.py` generates this page. \
+[stages.py](../fairseq_posattn/core/attention/stages.py) documents optional methods.
 
 ```python
 import torch
@@ -69,26 +69,6 @@ class Twins(attention.KeyExpansion):
         k = torch.cat([k, k * self.factor], dim=2)
         v = torch.cat([v, v * self.factor], dim=2)
         return k, v, torch.ones(1, k.size(1), 1, k.size(2), dtype=torch.bool, device=k.device)
-
-
-class Backwards(attention.ScoreBias):
-    name = "backwards"
-
-    def make_parameters(self):
-        self.gain = nn.Parameter(torch.ones(self.head_count, 1, 1))
-
-    def bias(self, q, ctx):
-        return self.gain * (ctx.distances < 0)  # H Q K
-
-
-class Weighty(attention.KeyBias):
-    name = "weighty"
-
-    def make_parameters(self):
-        self.wanted = nn.Parameter(torch.rand(self.shape.head_width))
-
-    def key_bias(self, q, k, ctx):
-        return (k @ self.wanted)[:, :, None]  # B H 1 K
 
 
 class Capped(attention.ScoreChange):
@@ -147,20 +127,32 @@ class Gate(attention.PostAttention):
         return self.gate(x).sigmoid() * out
 
 
-EXAMPLES: list[type[attention.Mechanism]] = [
-    *(Blend, Sharpness, Twins, Backwards, Weighty, Capped),
-    *(Near, ToParent, Squared, Reach, Gate),
-]
+STAGES: dict[type[attention.Mechanism], type[attention.Mechanism] | str] = {
+    attention.PreAttention: Blend,
+    attention.QKVTransform: Sharpness,
+    attention.KeyExpansion: Twins,
+    attention.ScoreBias: "The [README](../README.md#your-own-mechanism) shows an example.",
+    attention.KeyBias: "[Supervised](#supervised) shows an example.",
+    attention.ScoreChange: Capped,
+    attention.ScoreMask: Near,
+    attention.Supervised: ToParent,
+    attention.WeightChange: Squared,
+    attention.ValueTerm: Reach,
+    attention.PostAttention: Gate,
+}
+EXAMPLES = [example for example in STAGES.values() if not isinstance(example, str)]
 
 
-def section(example: type[attention.Mechanism]) -> str:
-    """Return the last stage of an example with the methods that are given something."""
-    stage = example.__bases__[-1]
-    methods = [name for name in vars(stage) if inspect.isroutine(getattr(stage, name))]
+def section(stage: type[attention.Mechanism]) -> str:
+    """Return a stage with the methods that a mechanism must define, and its example."""
+    example = STAGES[stage]
     lines = [f"## {stage.__name__}", "", sentences(stage), ""]
-    for method in (getattr(stage, name) for name in methods if not name.startswith("_")):
-        given = ", ".join(name for name in inspect.signature(method).parameters if name != "self")
-        lines += [f"- `{method.__name__}({given})`: {sentences(method)}"] if given else []
+    for name, method in vars(stage).items():
+        if inspect.isfunction(method) and "NotImplementedError" in inspect.getsource(method):
+            given = ", ".join(list(inspect.signature(method).parameters)[1:])  # without self
+            lines += [f"- `{name}({given})`: {sentences(method)}"]
+    if isinstance(example, str):
+        return "\n".join([*lines, "", example, ""])
     return "\n".join([*lines, "", "```python", inspect.getsource(example).rstrip(), "```", ""])
 
 
@@ -169,7 +161,7 @@ def sentences(documented: object) -> str:
 
 
 def page() -> str:
-    return "\n".join([BEGIN, *map(section, EXAMPLES)])
+    return "\n".join([BEGIN, *map(section, STAGES)])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Add position information and attention mechanisms to fairseq's translation models.
 
 `fairseq-train --user-dir fairseq_posattn` imports this package and registers its tasks and models.
-The packages `core` (torch) and `trees` (numpy) also work without fairseq, so this import registers
-nothing unless fairseq has been imported before.
+The packages `core` (which requires torch) and `trees` (which requires numpy) also work without
+fairseq. Therefore, nothing is registered unless fairseq has already been imported.
 """
 
 import sys

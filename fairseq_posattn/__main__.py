@@ -1,4 +1,4 @@
-"""Let `python -m fairseq_posattn SUBCOMMAND` run the command `posattn`."""
+"""Run the `posattn` command with `python -m fairseq_posattn SUBCOMMAND`."""
 
 from fairseq_posattn.cli.main import main
 

@@ -1,3 +1,3 @@
-"""The attention layers and mechanisms; docs/python.md shows how to use them."""
+"""Attention layers and mechanisms; docs/python.md explains how to use them."""
 
 from fairseq_posattn.core.attention import *  # noqa: F403

@@ -1,17 +1,20 @@
-"""Errors that the user can fix: a command prints them as one line and exits with code 1."""
+"""Errors that users can fix; commands print such an error on one line and exit with code 1."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-FEW = 8  # a message lists all names up to this number
+FEW = 8  # maximum number of names that a message lists in full
 
 
 class InputError(ValueError):
-    """An input is invalid; the message states what was found, where, and what to do."""
+    """Raised for invalid input; the message states what was found, where, and how to fix it."""
 
 
 def names_like(name: str, known: Iterable[str]) -> str:
-    """Return the part of a message that lists the known names: all, or the three most similar."""
+    """Return a phrase that lists known names, for use in an error message.
+
+    If there are more than `FEW` names, only the three that are most similar to `name` are listed.
+    """
     names = sorted(known)
     if len(names) <= FEW:
         return f"choose from {', '.join(names) or 'none'}"

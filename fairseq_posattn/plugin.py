@@ -1,6 +1,6 @@
 """Importing this module registers all tasks, models, criteria and optimisers with fairseq.
 
-It also applies the patches to fairseq that `glue.patches.table` lists.
+It also applies the fairseq patches that are listed in `glue.patches.table`.
 """
 
 from fairseq_posattn.glue.criterions import (  # noqa: F401

@@ -52,7 +52,7 @@ def test_no_section_is_about_something_else():
 @pytest.mark.parametrize("name", NAMES)
 def test_where_it_acts_is_what_the_code_says(name):
     mechanism = MECHANISMS[ALSO.get(name, name)]
-    acts = re.search(r"^- \*\*Acts:\*\* (.*)$", SECTIONS[name], re.M)[1]
+    acts = re.search(r"^- \*\*Layers:\*\* (.*)$", SECTIONS[name], re.M)[1]
     layers = mechanism.usual_layers
     assert acts.startswith("all layers" if layers is None else f"layer {format_numbers(layers)}")
     assert ("also in the decoder" in acts) == mechanism.causal_safe
@@ -72,7 +72,7 @@ def test_the_table_of_cross_attention_lists_all_with_their_defaults():
 @pytest.mark.parametrize("name", NAMES)
 def test_a_section_has_its_facts_a_specification_and_a_picture(name):
     section, mechanism = SECTIONS[name], MECHANISMS[ALSO.get(name, name)]
-    facts = dict(re.findall(r"^- \*\*(Equation|Paper|Acts|Adds):\*\* (.+)$", section, re.M))
+    facts = dict(re.findall(r"^- \*\*(Equation|Paper|Layers|Adds):\*\* (.+)$", section, re.M))
     assert len(facts) == 4 and "](http" in facts["Paper"]
     source = re.search(r" \(\[code\]\((.+?)\)\)$", facts["Paper"])[1]
     assert f'name = "{mechanism.name}"' in (PAGE.parent / source).read_text()

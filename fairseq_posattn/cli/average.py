@@ -19,7 +19,7 @@ def main() -> None:
         "--last",
         type=positive,
         default=5,
-        help="number of checkpoints to average, the newest ones (default: %(default)s)",
+        help="number of most recent checkpoints to average (default: %(default)s)",
     )
     parser.add_argument("--out", required=True, help="write the averaged checkpoint to this file")
     options = parser.parse_args()

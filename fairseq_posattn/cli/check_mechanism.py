@@ -1,14 +1,14 @@
-"""Check your own attention mechanisms against the contract that every mechanism must fulfil.
+"""Check custom attention mechanisms against the contract that every mechanism must fulfil.
 
     posattn check-mechanism mine.py
     posattn check-mechanism my_mechanisms/ --specification 'mine(size=3)'
 
-MODULE is a Python file, a folder with __init__.py (as for --user-dir) or the name of a module.
-Each mechanism that it registers is checked with the specifications that its class lists in
-`examples`, or with those given by --specification. For each specification, one line reports how
-many checks passed. It is followed by the checks that FAILED, with the expected and the actual
-result and where to look. With -v, all checks are listed, including those marked `ok` and those
-marked `--`, which do not apply. fairseq is not required.
+MODULE is a Python file, a folder with __init__.py (as for --user-dir) or the name of a module. Each
+mechanism that it registers is checked with the specifications that its class lists in `examples`,
+or with those given by --specification. For each specification, one line reports how many checks
+passed. Each failed check (`FAILED`) follows, with the expected result, the actual result and a
+hint. With -v, checks that passed (`ok`) or do not apply (`--`) are listed as well. fairseq is not
+required.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ def main() -> None:
         help="check this specification (same syntax as --encoder-attention) instead of the "
         "`examples`; can be repeated",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="list every check")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="list all checks, not only those that failed"
+    )
     options = parser.parse_args()
     if not options.module and not options.specification:
-        parser.error("give a MODULE, or a --specification of mechanisms that the package has")
+        parser.error("give a MODULE, or a --specification of built-in mechanisms")
     from fairseq_posattn.core.attention import AttentionSpecification
     from fairseq_posattn.testing import examples_of
     from fairseq_posattn.testing.own_modules import registered_by
@@ -56,11 +58,11 @@ def main() -> None:
     failed = sum(outcome.fault is not None for outcome in found)
     if failed:
         raise InputError(f"{failed} of {len(found)} checks failed: see the lines marked FAILED")
-    print(f"All of {len(found)} checks passed or do not apply.")
+    print(f"All {len(found)} checks passed or do not apply.")
 
 
 def checked(specification: str, verbose: bool) -> list[Outcome]:
-    """Run all checks on a specification, print the report and return the outcomes."""
+    """Run all checks on a specification, print a report, and return the outcomes."""
     from fairseq_posattn.testing import outcomes
 
     found = list(outcomes(specification))

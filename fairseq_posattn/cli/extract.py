@@ -1,7 +1,7 @@
 """Extract words, parents and labels from CoNLL-U files, one sentence per line.
 
-OUT.words and OUT.parents contain the words and the positions of their heads; OUT.labels contains
-the dependency relations and parts of speech.
+OUT.words contains the words, OUT.parents the positions of their parents, and OUT.labels their
+dependency relations and parts of speech.
 
 posattn extract train.conllu.xz --out work/train
 """
@@ -24,7 +24,7 @@ def main() -> None:
         help="treebanks to extract, concatenated in this order; may be .gz, .xz or .zst",
     )
     parser.add_argument(
-        "--out", required=True, help="write the files OUT.words, .parents and .labels"
+        "--out", required=True, help="write the files OUT.words, OUT.parents and OUT.labels"
     )
     parser.add_argument(
         "--tokens",

@@ -16,12 +16,12 @@ from fairseq_posattn.io.argument_types import command_parser
 
 
 def run(program: str) -> None:
-    """Run one of fairseq's programs with the plug-in; report expected errors in one line."""
+    """Run one of fairseq's programs with the plug-in; print expected errors as one line."""
     command_line.run(lambda: run_fairseq(program))
 
 
 def run_fairseq(program: str) -> None:
-    """Run one of fairseq's programs with the plug-in as --user-dir, unless the user gives one."""
+    """Run one of fairseq's programs, with the plug-in as the default for --user-dir."""
     if not any(argument.split("=")[0] == "--user-dir" for argument in sys.argv[1:]):
         sys.argv += ["--user-dir", str(Path(__file__).parents[1])]
     module = import_module(f"fairseq_cli.{program}")
@@ -46,7 +46,7 @@ def is_news(record: logging.LogRecord) -> bool:
 
 
 def own_help(program: str) -> str:
-    """Return the help on the plug-in's options.
+    """Return the help for the options of the plug-in.
 
     fairseq's --help lists the options of a model, task or criterion only if it is selected.
     """
@@ -85,10 +85,10 @@ def own_help(program: str) -> str:
 
 
 def log_to_stdout(program: str) -> None:
-    """Send the log to standard output, as fairseq's programs intend.
+    """Log to standard output, as fairseq's programs intend.
 
-    A module that they import configures logging for standard error first; without this function,
-    a redirected log would not contain the results.
+    A module that they import configures logging for standard error first. Without this function, a
+    log redirected to a file would not contain the results.
     """
     for handler in list(logging.root.handlers):
         logging.root.removeHandler(handler)

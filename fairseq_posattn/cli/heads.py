@@ -2,9 +2,9 @@
 
 posattn heads DATA --path checkpoint_best.pt --trees test.conllu.xz --out heads.json
 
-For each head, OUT contains the entropy, the mean distance to the pieces attended to, and the share
-of words that attend most to their parent or a child. posattn score --heads OUT adds it to the
-report.
+For each head, OUT contains the entropy, the mean distance to the pieces attended to, and the
+proportion of words that attend most to their parent or a child. posattn score --heads OUT adds
+these values to the report.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The command `posattn`: its subcommands, help, versions and shell completion."""
+"""The command `posattn`: its subcommands, help, version and shell completion."""
 
 from __future__ import annotations
 
+import os
 import platform
+import signal
 import sys
 from importlib import import_module, metadata
 
@@ -12,7 +14,7 @@ GROUPS = {
         "parse": "parse text to CoNLL-U",
         "train-parser": "train a stanza parser from a treebank",
         "trees": "replace the trees of a treebank by control trees",
-        "extract": "write words, parents and labels of CoNLL-U as plain lines",
+        "extract": "write the words, parents and labels of CoNLL-U as plain text",
         "segment": "learn subword units, and split text into them",
         "project": "project trees from words onto subword units",
         "binarize": "build a data folder from segmented text and trees",
@@ -40,7 +42,7 @@ GROUPS = {
         "report": "write an HTML report that compares systems",
     },
     "Inspect": {
-        "show": "draw how attention mechanisms change the weights of a sentence",
+        "show": "draw how mechanisms change the attention weights of a sentence",
         "examples": "translate a few sentences and store their attention weights",
         "heads": "compute statistics of each attention head on a test set",
         "probe": "probe what an encoder knows about sentences",
@@ -51,6 +53,7 @@ GROUPS = {
     },
 }
 FAIRSEQ = ("train", "validate", "generate", "interactive")
+WITH_PLUGIN = "POSATTN_WITH_PLUGIN"  # set for the processes that fairseq starts, one for each GPU
 RELEVANT = "torch fairseq sacrebleu stanza subword-nmt sentencepiece ctranslate2 transformers numpy"
 COMPLETION = """\
 # Complete the subcommands and options of posattn in bash; in zsh run `bashcompinit` first:
@@ -81,7 +84,7 @@ def usage() -> str:
     for title, group in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {name:<18}{about}" for name, about in group.items())]
     lines += ["", "posattn SUBCOMMAND --help   list the options of a subcommand"]
-    lines += ["posattn --version           print the versions to name in a bug report"]
+    lines += ["posattn --version           print the versions to include in a bug report"]
     lines += ["posattn --completion        print completion code for bash and zsh"]
     return "\n".join(lines)
 
@@ -116,6 +119,7 @@ def main() -> None:
         "--subcommands": lambda: " ".join(subcommands()),
     }
     if name in texts:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly in `posattn --help | head -1`
         print(texts[name]())
         sys.exit(0 if len(sys.argv) > 1 else 2)
     if name not in subcommands():
@@ -126,12 +130,14 @@ def main() -> None:
         print(f"posattn: error: unknown subcommand {name!a}; {remedy}", file=sys.stderr)
         sys.exit(2)
     sys.argv[:2] = [f"posattn {name}"]
+    if name in FAIRSEQ:
+        os.environ[WITH_PLUGIN] = "yes"
     function_of(name)()
 
 
-# `train` starts one process for each GPU. It imports this module but does not call `main`; the
-# plug-in is loaded here, because fairseq's --user-dir skips a package that is already imported.
-if "__mp_main__" in sys.modules and sys.argv[0] == "posattn train":
+# The processes that fairseq starts import this module but do not call `main`. The plug-in is loaded
+# here, because fairseq's --user-dir skips a package that is already imported.
+if "__mp_main__" in sys.modules and WITH_PLUGIN in os.environ:
     import_module("fairseq_posattn.plugin")
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-r"""Parse a text to CoNLL-U, with exactly one tree per line of the text, in the same order.
+r"""Parse a text into CoNLL-U, with exactly one tree per input line, in the same order.
 
     posattn parse train.en --lang en --model-dir stanza_resources \
         --out work/train.conllu.xz --workers 4
@@ -57,7 +57,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def settings_of(options: argparse.Namespace) -> ParserSettings:
-    """Return the parser's settings; raise an InputError if options contradict each other."""
+    """Return the parser settings; raise an InputError if options contradict each other."""
     if (options.parser == "conllu") != (options.trees is not None):
         raise InputError(
             "--parser conllu and --trees FILE.conllu require each other; give both or neither"

@@ -3,8 +3,9 @@ r"""Build a data folder for --task structured_translation from raw parallel text
     posattn prepare --source en --target de --train raw/train --valid raw/val \
         --test raw/test --model-dir stanza_resources --symbols 8000 --out data
 
-reads raw/train.en, raw/train.de and so on. You can interrupt the command at any time; run it again
-to resume. The settings are stored in data/prepare.json, so that new text is prepared identically.
+This reads raw/train.en, raw/train.de and so on. You can interrupt the command at any time; run it
+again to resume. The settings are stored in data/prepare.json, so that new text is preprocessed
+identically.
 """
 
 import argparse
@@ -33,8 +34,8 @@ from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 def parse_options() -> argparse.Namespace:
     parser = command_parser("posattn prepare", __doc__)
     add = parser.add_argument
-    add("--source", required=True, help="source language, the suffix of the file names (en)")
-    add("--target", required=True, help="target language, the suffix of the file names (de)")
+    add("--source", required=True, help="source language, also the suffix of its files, such as en")
+    add("--target", required=True, help="target language, also the suffix of its files, such as de")
     add_fields(parser, Corpus)
     add_fields(parser, Treebanks)
     add("--out", required=True, type=new_folder, help="write the data to this folder")
@@ -42,8 +43,8 @@ def parse_options() -> argparse.Namespace:
     add(
         "--plan",
         action="store_true",
-        help="only estimate, from 2,000 sentence pairs, what each step will take: core hours, "
-        "memory, disk space, and the time with the given --workers",
+        help="only estimate the core hours, memory, disk space and time (with the given "
+        "--workers) that each step will take, from 2,000 sentence pairs",
     )
     add_text_options(parser.add_argument_group("text"))
     add_parser_options(parser.add_argument_group("parser"))
@@ -72,7 +73,7 @@ def add_text_options(group) -> None:
     add(
         "--lowercase",
         action="store_true",
-        help="lowercase source and target; the source is parsed before",
+        help="lowercase source and target (the source after parsing)",
     )
     add(
         "--tokenize",
@@ -90,7 +91,7 @@ def add_text_options(group) -> None:
 
 
 def refuse_beside_treebanks(options: argparse.Namespace) -> None:
-    """Raise an InputError for options that would replace the texts or words of treebanks."""
+    """Raise an InputError for options that would replace the texts or words of the treebanks."""
     named = {
         "--train": options.train,
         "--valid": options.valid,
@@ -100,7 +101,7 @@ def refuse_beside_treebanks(options: argparse.Namespace) -> None:
     }
     if wrong := next((name for name, given in named.items() if given), None):
         raise InputError(
-            f"{wrong} contradicts --treebank, which provides texts and words; leave it out"
+            f"{wrong} contradicts --treebank, which provides texts and words; omit this option"
         )
 
 
@@ -111,9 +112,9 @@ def other_code(name: str) -> str:
 
 
 def settings_of(options: argparse.Namespace) -> ParserSettings:
-    """Return the parser's settings; raise an InputError if options contradict each other.
+    """Return the parser settings; raise an InputError if options contradict each other.
 
-    With --treebank, words and (unless --parser is given) trees are those of the treebank.
+    With --treebank, words are read from the treebank, and so are trees unless --parser is given.
     """
     options.parser = options.parser or ("conllu" if options.treebank else "stanza")
     options.tokenize = options.tokenize or ("spaces" if options.treebank else "stanza")

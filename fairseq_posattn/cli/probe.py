@@ -4,10 +4,10 @@ r"""Probe which properties of a sentence the encoders of trained models represen
     posattn probe data --path shan=shan.pt --heads train.conllu dev.conllu test.conllu --json h.json
     posattn probe --table probes --results probes.json others.json
 
-The task files are those of SentEval, or written by posattn probe-tasks. Sentences are segmented and
-parsed like the training data (prepare.json). If a task changes the words of its sentences, the
-changed sentences are parsed. As a baseline, each model is also probed before training, with the
-same trees: only an accuracy above this baseline was learnt.
+The task files are SentEval's files or files that posattn probe-tasks has written. Sentences are
+segmented and parsed like the training data (prepare.json). If a task changes the words of its
+sentences, the changed sentences are parsed. As a baseline, each model is also probed before
+training, with the same trees; only an accuracy above this baseline can be attributed to training.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ r"""Build the data for probing tasks from a corpus with trees, or check such dat
 The corpus is a treebank or an output of posattn parse. Nine tasks follow the rules of Conneau et
 al. (2018); the classes of TopRelations are the dependency relations below the root. Accuracies on
 these data are not comparable with published ones. For tasks that change words or their order, the
-sentences must be parsed again; for the others, the trees of the corpus are written as well.
+sentences must be parsed again; for the other tasks, the trees of the corpus are written as well.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
     tasks = [task_called(name) for name in options.task or RULES]
     for task in tasks:
         if task.name not in RULES:
-            raise InputError(f"{task.name} cannot be built from dependency trees; leave it out")
+            raise InputError(f"{task.name} cannot be built from dependency trees; omit this task")
     made = make(
         options.corpora,
         options.out,
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Check a folder of tasks; raise an InputError if there are faults."""
+    """Check a task folder; raise an InputError if errors are found."""
     from fairseq_posattn.lab.probing.check import check_folder
 
     if options.corpora or options.out:

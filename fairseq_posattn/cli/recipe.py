@@ -1,11 +1,11 @@
-r"""Run the experiment described by a recipe, step by step or as a whole.
+r"""Run the experiment that a recipe describes, either step by step or as a whole.
 
     posattn recipe prepare multi30k_en_de -- --download --workers 2
     posattn recipe table multi30k_en_de --size demo --seeds 1-3 --cpu
 
-RECIPE is a folder with a recipe.toml, or the name of a folder in recipes/. An interrupted step
-resumes when you run it again, and nothing that is complete is repeated. In a checkout,
-recipes/prepare.sh and so on run the same steps and set up the environment first.
+RECIPE is a folder with a recipe.toml, or the name of a folder in recipes/. Run an interrupted step
+again to resume it; completed work is not repeated. In a checkout, scripts such as
+recipes/prepare.sh set up the environment first and then run the same steps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def machine_of(options: argparse.Namespace):
 
 
 def experiment_of(options: argparse.Namespace) -> Any:
-    """Return the experiment; raise an InputError if options do not suit its recipe."""
+    """Return the experiment; raise an InputError if the options do not match its recipe."""
     from fairseq_posattn.lab.experiments.commands import Shell
     from fairseq_posattn.lab.experiments.recipe import recipe_file
     from fairseq_posattn.lab.experiments.translation import Translation
@@ -61,20 +61,22 @@ def experiment_of(options: argparse.Namespace) -> Any:
 
 
 def say_whose_code_runs(folder: Path) -> None:
-    """Warn that the Python files of a recipe run with all rights of the user."""
+    """Warn that the Python files of a recipe run with all of the user's permissions."""
     from fairseq_posattn.lab.experiments.corpora import SPECIAL
     from fairseq_posattn.lab.experiments.trials import TRIAL
 
     for path in (folder / TRIAL, folder / SPECIAL):
         if path.exists():
-            say(f"{path}: the recipe runs this code with all your rights")
+            say(f"{path}: the recipe runs this code with all of your permissions")
 
 
 def row_of(experiment: Any, options: argparse.Namespace) -> Any:
-    """Return the recipe's row for --model and --size."""
+    """Return the row of the recipe that --model and --size select."""
     if options.model is None:
         known = dict.fromkeys(row.title for row in experiment.rows(None))
-        raise InputError(f"no model is given; name one of the recipe, such as {' '.join(known)}")
+        raise InputError(
+            f"no model is given; specify one from the recipe, such as {' '.join(known)}"
+        )
     return experiment.row(options.model, options.size)
 
 
@@ -101,7 +103,9 @@ def evaluate(experiment: Any, options: argparse.Namespace) -> None:
 
 def table(experiment: Any, options: argparse.Namespace) -> None:
     if options.keep and options.from_study:
-        raise InputError("--from-study reads what --keep has stored; leave out --keep")
+        raise InputError(
+            "--from-study reads the translations that --keep stored earlier; omit --keep"
+        )
     rows = experiment.rows(options.size, [*(options.models or []), *options.baseline])
     if options.models:
         rows = [row for row in rows if row.title in [*options.models, *options.baseline]]
@@ -118,9 +122,9 @@ def new(options: argparse.Namespace) -> None:
 
 
 def options_of_training(options: argparse.Namespace) -> None:
-    """Print the options with which fairseq-train trains a preset of a certain size.
+    """Print the options that fairseq-train requires to train a preset of a given size.
 
-    They contain no spaces or quotes, so a shell can insert them: $(posattn recipe options ...).
+    They contain no spaces or quotes, so a shell can substitute `$(posattn recipe options ...)`.
     """
     from fairseq_posattn.lab.experiments.training import options_for
 
@@ -138,7 +142,7 @@ STEPS = {
 
 
 def main() -> None:
-    """Run a step of the recipe; if one of its commands fails, exit with that command's code."""
+    """Run a step of the recipe; if one of its commands fails, exit with the same exit code."""
     from fairseq_posattn.lab.experiments.commands import CommandFailed
 
     options = parse_options(sys.argv[1:], __doc__)

@@ -32,7 +32,7 @@ def main() -> None:
         "--probes",
         nargs="+",
         metavar="JSON",
-        help="add the results in these files of posattn probe --json",
+        help="add the results from these files, which posattn probe --json has written",
     )
     parser.add_argument("--title", default=TITLE, help="title of the report (default: %(default)s)")
     options = parser.parse_args()

@@ -5,7 +5,7 @@ With byte-pair encoding of tokenised text (subword-nmt):
     posattn segment learn work/train.words work/train.de.words --codes work/codes
     posattn segment apply work/train.words --codes work/codes --out work/train.en
 
-or with sentencepiece, on text that need not be tokenised:
+With sentencepiece, on text that need not be tokenised:
 
     posattn segment learn train.en train.de --sentencepiece work/model
     posattn segment apply train.en --sentencepiece work/model --out work/train.en
@@ -30,7 +30,7 @@ from fairseq_posattn.trees.projection import SEPARATOR
 def parse_options() -> argparse.Namespace:
     parser = command_parser("posattn segment", __doc__)
     steps = parser.add_subparsers(required=True)
-    _add_learn(steps.add_parser("learn", help="learn subword units from one text or several texts"))
+    _add_learn(steps.add_parser("learn", help="learn subword units from one or more texts"))
     _add_apply(steps.add_parser("apply", help="split the lines of a text into pieces"))
     return parser.parse_args()
 
@@ -118,7 +118,8 @@ def _learn(options: argparse.Namespace) -> None:
 def _apply(options: argparse.Namespace) -> None:
     if options.sentencepiece and options.vocabulary:
         raise InputError(
-            "--vocabulary requires --codes; leave it out, because a sentencepiece model has its own"
+            "--vocabulary requires --codes; omit this option, because a sentencepiece model has "
+            "its own vocabulary"
         )
     if options.sentencepiece:
         segmenter: Segmenter = SentencePiece(options.sentencepiece)

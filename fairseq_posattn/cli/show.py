@@ -4,11 +4,11 @@ posattn show 'relative(max=4) + window(size=5)' --sentence 'the cat sleeps' --ou
 posattn show tree_relative --conllu dev.conllu --number 3 --out picture.html
 posattn show --path checkpoint_best.pt --layer 2 --sentence 'The cat sleeps.' --out picture.html
 
-Each stage of each mechanism is drawn as a row, in the order in which a layer of the encoder
-computes them: masks, biases, relations, changes of scores and weights. The first row shows the
-weights without any mechanism, the last row the resulting weights. Columns are heads; identical
+The first row shows the weights without any mechanism, and the last row shows the resulting weights.
+Each row in between shows one stage of a mechanism, in the order of computation in an encoder layer:
+masks, biases, relations, modified scores and modified weights. Each column shows a head; identical
 heads are drawn once. With a SPECIFICATION, word vectors and projections are random, so the picture
-shows the mechanism alone. With --path, they are those of a trained encoder, and a raw sentence is
+shows the mechanism alone. With --path, a trained encoder provides both, and a raw sentence is
 preprocessed like the model's data.
 """
 
@@ -60,7 +60,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--layer",
         type=not_negative,
-        help="draw this layer, counted from 0 (default: the first one with a mechanism)",
+        help="draw this layer, counted from 0 (default: the first layer with a mechanism)",
     )
     parser.add_argument(
         "--heads",
@@ -86,12 +86,13 @@ def add_sentence_options(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--sentence",
         metavar="TEXT",
-        help="draw this sentence, split at spaces and without a tree; with --path, the raw text",
+        help="draw this sentence, which has no tree and is split at spaces (with --path: a raw "
+        "sentence)",
     )
     source.add_argument(
         "--conllu",
         metavar="FILE",
-        help="draw a sentence of this file with its tree; may be .gz, .xz or .zst "
+        help="draw a sentence from this file, which may be .gz, .xz or .zst, with its tree "
         "(default: a built-in sentence with a tree)",
     )
     parser.add_argument(
@@ -102,11 +103,13 @@ def add_sentence_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_sentence(options: argparse.Namespace) -> tuple[str, Sentence]:
-    """Return the text and the words of the chosen sentence, or of the built-in one."""
+    """Return the text and the words of the chosen sentence, or of the built-in example."""
     from fairseq_posattn.lab.pictures.sentence import BUILT_IN, sentence_of_file, sentence_of_text
 
     if options.number is not None and options.conllu is None:
-        raise InputError("--number selects a sentence of a CoNLL-U file; name it with --conllu")
+        raise InputError(
+            "--number selects a sentence in a CoNLL-U file; give the file with --conllu"
+        )
     if options.conllu is not None:
         return sentence_of_file(options.conllu, options.number or 0)
     if options.sentence is not None:
@@ -116,11 +119,11 @@ def chosen_sentence(options: argparse.Namespace) -> tuple[str, Sentence]:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raise an InputError if options for a specification and for a trained model are mixed."""
+    """Raise an InputError if options for a specification and options for a model are combined."""
     if (options.specification is None) == (options.path is None):
         raise InputError("expected either a SPECIFICATION or --path; give one of them")
     if options.path is None and options.data is not None:
-        raise InputError("--data applies to a trained model only; name its checkpoint with --path")
+        raise InputError("--data applies only to a trained model; give its checkpoint with --path")
     if options.path is not None and (options.heads is not None or options.seed != SEED):
         raise InputError("--heads and --seed do not apply to a trained model; leave them out")
     if options.path is not None and options.conllu is None and options.sentence is None:
@@ -151,8 +154,9 @@ def main() -> None:
     picture = chosen_picture(options)
     if not write(picture, options.out, kind):
         hint = (
-            "the installed fonts lack some characters, which may be drawn as boxes; install a font "
-            "with them (for East Asian text, Debian's fonts-noto-cjk), or write .html"
+            "the installed fonts lack some characters, which may be drawn as boxes; install a "
+            "font that contains them (for East Asian text, Debian's fonts-noto-cjk), or write an "
+            ".html file"
         )
         print(hint, file=sys.stderr)
     print(options.out)

@@ -2,8 +2,8 @@
 
     posattn tag checkpoints/checkpoint_best.pt < text > tagged
 
-The text contains one sentence per line, tokenised and split at spaces. Alternatively, it is in
-CoNLL-U format; then only the column of tags is filled, and the others are copied.
+The text contains one sentence per line, with tokens separated by spaces. Alternatively, the text is
+in CoNLL-U format; then only the tag column is filled, and all other columns are copied.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help="write to this file, atomically at the end (default: stdout)",
+        help="write the output to this file, atomically at the end (default: stdout)",
     )
     parser.add_argument(
         "--data",
@@ -67,7 +67,7 @@ def parser() -> ArgumentParser:
 
 
 class TextTagger:
-    """A trained tagger with its dictionaries, for sentences of any length.
+    """A trained tagger and its dictionaries; it accepts sentences of any length.
 
     Example:
 
@@ -86,7 +86,8 @@ class TextTagger:
         import_user_dir(user_dir)
         if not Path(path).is_file():
             raise InputError(
-                f"{path}: there is no such file; name a checkpoint, such as checkpoint_best.pt"
+                f"{path}: there is no such file; give the path of a checkpoint, such as "
+                "checkpoint_best.pt"
             )
         state = load_state(path)
         task = state["cfg"]["task"]
@@ -118,7 +119,7 @@ class TextTagger:
         return tags
 
     def tags_of_pieces(self, pieces: list[tuple[int, Sequence[str]]], batch_size: int) -> list:
-        """Return the tags of parts of sentences that are not too long for the model."""
+        """Return the tags of sentence parts that do not exceed the model's maximum length."""
         import torch
 
         from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
@@ -148,13 +149,14 @@ def load_state(path: str) -> dict:
         task = state["cfg"]["task"]["_name"]
     except (OSError, InputError):
         raise
-    except Exception as error:  # loading a file that is no checkpoint can raise any exception
+    except Exception as error:  # loading a file that is not a checkpoint can raise any exception
         raise InputError(
-            f"{path}: the file is not a readable checkpoint ({error}); name another one"
+            f"{path}: the file is not a readable checkpoint ({error}); use another checkpoint"
         ) from error
     if task != "tagging":
         raise InputError(
-            f"{path}: this model was trained with --task {task}; name one of --task tagging"
+            f"{path}: this model was trained with --task {task}; use a model trained with --task "
+            "tagging"
         )
     return state
 
@@ -178,7 +180,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def writer(path: str | None):
-    """Yield a function that writes to a file, or unbuffered to standard output."""
+    """Yield a function that writes to a file or, without buffering, to standard output."""
     if path:
         with written_whole(path) as file:
             yield file.write

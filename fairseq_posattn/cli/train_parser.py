@@ -41,12 +41,12 @@ def parse_options() -> argparse.Namespace:
         "--dev",
         metavar="CONLLU",
         type=Path,
-        help="instead of a folder: file to select the best checkpoint on, and to score on",
+        help="instead of a folder: development file, which selects the best checkpoint",
     )
     add(
         "--lang",
         required=True,
-        help="language code, which posattn parse --lang also needs; may be unknown to stanza",
+        help="language code, also for posattn parse --lang; stanza need not support this language",
     )
     add("--out", required=True, type=new_folder, help="write the models to this folder")
     add(
@@ -67,7 +67,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def files_named(options: argparse.Namespace) -> tuple[Path, Path]:
-    """Return the training and the dev file; raise an InputError if options contradict."""
+    """Return the paths of the training and dev files; raise an InputError if options conflict."""
     if options.treebank and not (options.train or options.dev):
         return files_of(options.treebank)
     if options.treebank or not (options.train and options.dev):

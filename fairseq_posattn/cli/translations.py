@@ -1,4 +1,4 @@
-"""Extract the translations from logs of fairseq-generate, in the order of the test set.
+"""Extract translations from fairseq-generate logs, in the order of the test set.
 
 posattn translations DATA generate.log --out translations
 """
@@ -23,7 +23,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument(
         "data", help="data folder, which stores how subword units are joined to text"
     )
-    parser.add_argument("logs", nargs="+", help="logs of fairseq-generate, all shards of a run")
+    parser.add_argument("logs", nargs="+", help="logs of fairseq-generate (all shards of one run)")
     parser.add_argument("--out", required=True, help="write one translation per line to this file")
     parser.add_argument(
         "--gen-subset",
@@ -38,13 +38,14 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument(
         "--separator",
         default=SEPARATOR,
-        help="marker of subword units, @@ or \u2581, unless the data name it (default: "
+        help="marker of subword units, @@ or \u2581, unless the data folder defines it (default: "
         "%(default)s)",
     )
     parser.add_argument(
         "--detokenize",
         metavar="LANG",
-        help="detokenise with Moses for this language, unless the data name a detokeniser",
+        help="detokenise with Moses for this language, unless the data folder defines a "
+        "detokeniser",
     )
     return parser.parse_args(arguments)
 

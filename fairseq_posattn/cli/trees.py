@@ -2,9 +2,9 @@ r"""Replace the trees of a treebank by control trees, which contain less or no s
 
     posattn trees train.conllu.xz --control chain --out train.chain.conllu.xz
 
-A model may gain from any tree. So measure the gain from syntax against the same model trained on
-control trees. Only the columns HEAD, DEPREL and DEPS change. posattn prepare has the same options,
-and then applies the same control to new text.
+Models may gain from any tree. Therefore, to measure the gain from syntax, compare a model with the
+same model trained on control trees. Only the columns HEAD, DEPREL and DEPS change. posattn prepare
+has the same options, and applies the same control to new text.
 """
 
 from functools import partial

@@ -1,1 +1,1 @@
-"""Attention, positions and other tensor code; it depends on torch, but not on fairseq."""
+"""Attention, positions and other tensor code, which depends on torch but not on fairseq."""

@@ -1,7 +1,8 @@
-"""Dropout for CPUs in about half of the time of torch's.
+"""Dropout on CPUs, about twice as fast as torch's implementation.
 
-torch draws one random number per element. Here, 64 random bits serve four elements, so rates are
-rounded to multiples of 2^-16. The elements that are kept are divided by the exact keep probability.
+torch draws one random number per element. Here, 64 random bits are used for four elements, so the
+dropout rate is rounded to a multiple of 2^-16. The remaining elements are divided by the exact keep
+probability.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-STEPS = 2**16  # resolution of rates
+STEPS = 2**16  # the dropout rate is a multiple of 1 / STEPS
 
 
 def fast_dropout(x: Tensor, rate: float) -> Tensor:
-    """Apply dropout to x; on devices other than CPUs by torch's own dropout."""
+    """Apply dropout to x; on devices other than CPUs, torch's own dropout is used."""
     dropped = round(rate * STEPS)
     if x.device.type != "cpu" or not 0 < dropped < STEPS:
         return F.dropout(x, rate)
@@ -25,7 +26,7 @@ def fast_dropout(x: Tensor, rate: float) -> Tensor:
 
 
 def kept_elements(like: Tensor, dropped: int) -> Tensor:
-    """Draw which elements to keep, bool, in the shape of `like`."""
+    """Draw a boolean mask of the elements to keep, with the shape of `like`."""
     count = like.numel()
     bits = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     chosen = bits.view(torch.int16)[:count] >= dropped - STEPS // 2  # int16 starts at -2^15
@@ -33,7 +34,7 @@ def kept_elements(like: Tensor, dropped: int) -> Tensor:
 
 
 class Dropped(torch.autograd.Function):
-    """Dropout that stores only the boolean mask for the backward pass."""
+    """Dropout that saves only the boolean mask for the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dropped: int) -> Tensor:

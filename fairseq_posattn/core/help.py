@@ -1,4 +1,4 @@
-"""The text of `help`: for each class its purpose, its paper, and its options."""
+"""Format the text that `help` prints about each class: its purpose, paper and options."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def help_text(
 ) -> str:
     """Return the introduction, followed by one entry per class.
 
-    remarks: a sentence to print below the description of a class. rows: options outside of the
-    dataclass, such as heads. options: dataclasses that replace a class's own Options.
+    remarks: for each class, a sentence to print below its description.
+    rows: for each class, options that its dataclass does not contain, such as heads.
+    options: for some classes, a dataclass that replaces their `Options`.
     """
     own = options or {}
     parts = [
@@ -59,7 +60,7 @@ def entry(
 
 
 def first_paragraph(cls: type[Any]) -> str:
-    """Return the first paragraph of a class's own docstring as one line, or ""."""
+    """Return the first paragraph of a class's own docstring as one line; "" if it has none."""
     text = inspect.cleandoc(vars(cls).get("__doc__") or "")
     return " ".join(text.split("\n\n")[0].split())
 
@@ -77,7 +78,10 @@ def rows_of(options: type[DataclassInstance]) -> list[Row]:
 
 
 def lines_of(default: str, kind: str, meaning: str) -> list[str]:
-    """Format an option in columns; its meaning starts on a new line below a long type."""
+    """Format an option in columns.
+
+    If the default or the type is too long for its column, the meaning starts on a new line.
+    """
     start = f"    {default:<18}  "
     column = " " * (len(start) + KIND_WIDTH + 2)
     if len(kind) > KIND_WIDTH or len(default) > 18:

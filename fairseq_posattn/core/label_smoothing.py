@@ -1,12 +1,13 @@
-"""Label-smoothed cross-entropy that computes the gradient in place of the scores.
+"""Label-smoothed cross-entropy that overwrites the scores with their gradient to save memory.
 
-With the smoothing e, V words and p = softmax(s), the loss of a target t is
+For label smoothing e, a vocabulary of V words and p = softmax(s), the loss of a target t is
 
     (1 - e - e') (-log p_t) + e' sum_v (-log p_v),  e' = e / (V - 1)
 
-as in fairseq. Its derivative by s_v is p_v - e', and for v = t additionally -(1 - e - e'). Rows are
-processed in chunks that fit into a cache, and the gradient overwrites the scores, so there is no
-second tensor of their size. `projected_cross_entropy` also avoids the first one.
+as in fairseq. Its derivative with respect to s_v is p_v - e'; if v = t, (1 - e - e') is also
+subtracted. Rows are processed in chunks that fit into a cache. The gradient overwrites the scores,
+so a second tensor of the same size is not needed. In addition, `projected_cross_entropy` never
+stores the full score tensor.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fairseq_posattn.core.attention.mechanism import at_least_float32
 from fairseq_posattn.core.table_gradient import TableGradient
 
 PART = {"cpu": 2**18, "cuda": 2**24}  # scores per chunk
-MADE = 2**23  # scores per matrix product: enough rows for fast products
+MADE = 2**23  # scores per matrix product; large enough for efficient products
 
 
 def smoothed_cross_entropy(
@@ -30,8 +31,10 @@ def smoothed_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Return the sum of the losses, and the sum of -log p_t, which has no gradient.
 
-    scores: N V. targets: N, word indices; rows with the target `ignored` do not count. The backward
-    pass overwrites the scores, so it can run only once.
+    The backward pass overwrites the scores, so it can be run only once.
+
+    scores: tensor of shape (N, V).
+    targets: word indices of shape (N,). Rows whose target is `ignored` do not contribute.
     """
     found: tuple[Tensor, Tensor] = Smoothed.apply(  # type: ignore[no-untyped-call]  # torch has none
         scores, targets, smoothing, ignored
@@ -49,8 +52,12 @@ def projected_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Return `smoothed_cross_entropy` of the scores features · tableᵀ.
 
-    features: N D. table: V D. targets: N. total: collects the gradient of the table, if given.
-    Scores of ignored rows are not computed. The backward pass can run only once.
+    Scores of ignored rows are not computed. The backward pass can be run only once.
+
+    features: tensor of shape (N, D).
+    table: tensor of shape (V, D).
+    targets: word indices of shape (N,).
+    total: if given, the gradient of the table is added to it.
     """
     real = (targets != ignored).nonzero()[:, 0]
     features, targets = features.index_select(0, real), targets.index_select(0, real)
@@ -80,7 +87,7 @@ class Smoothed(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
         if ctx.spent:
-            raise RuntimeError("the scores were overwritten; call backward once")
+            raise RuntimeError("backward has overwritten the scores; call it only once")
         ctx.spent = True
         scores, targets, logs, real = ctx.saved_tensors
         scale = (real * gradient)[:, None]
@@ -95,7 +102,10 @@ class Smoothed(torch.autograd.Function):
 
 
 class Projected(torch.autograd.Function):
-    """Computes scores, loss and gradients chunk by chunk, and stores only the gradients."""
+    """Implements `projected_cross_entropy`.
+
+    Scores, loss and gradients are computed chunk by chunk, and only the gradients are stored.
+    """
 
     @staticmethod
     def forward(
@@ -106,7 +116,7 @@ class Projected(torch.autograd.Function):
         smoothing: float,
         total: TableGradient | None,
     ) -> tuple[Tensor, Tensor]:
-        words, sums = len(table), [[features.new_zeros(0)] * 3]  # where all rows are ignored
+        words, sums = len(table), [[features.new_zeros(0)] * 3]  # if all rows are ignored
         of_features = torch.empty_like(features)
         of_table = None if len(features) else torch.zeros_like(table)
         room = torch.empty(0)
@@ -132,7 +142,7 @@ class Projected(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.gradients is None:
-            raise RuntimeError("the gradients were released; call backward once")
+            raise RuntimeError("backward has released the gradients; call it only once")
         (of_features, of_table), ctx.gradients = ctx.gradients, None
         if gradient != 1:
             of_features, of_table = of_features.mul_(gradient), of_table.mul_(gradient)
@@ -151,7 +161,7 @@ def losses(
 
 
 def to_gradient(scores: Tensor, targets: Tensor, logs: Tensor, smoothing: float) -> None:
-    """Overwrite scores with the gradient of the loss of each row."""
+    """Overwrite the scores with the gradient of the loss of each row."""
     share = smoothing / (scores.size(1) - 1)  # e'
     scores.sub_(logs[:, None]).exp_().sub_(share)
     at = targets[:, None]
@@ -159,7 +169,7 @@ def to_gradient(scores: Tensor, targets: Tensor, logs: Tensor, smoothing: float)
 
 
 def sums_of_rows(scores: Tensor, targets: Tensor) -> list[Tensor]:
-    """Return log-sum-exp, score of the target, and sum of the scores of each row."""
+    """Return the log-sum-exp, the score of the target and the sum of the scores for each row."""
     return [torch.cat(numbers) for numbers in zip(*of_parts(scores, targets), strict=True)]
 
 
@@ -172,7 +182,11 @@ def of_parts(scores: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor, 
 
 
 def parts(rows: Tensor, width: int | None = None, room: int | None = None) -> Iterator[slice]:
-    """Yield slices of rows of this width, with at most `room` elements each (at least one row)."""
+    """Yield slices of consecutive rows.
+
+    A slice contains at most `room` elements, but at least one row. `width` is the number of
+    elements per row.
+    """
     room = PART.get(rows.device.type, PART["cuda"]) if room is None else room
     size = max(1, room // (width or rows.size(1)))
     for start in range(0, len(rows), size):

@@ -1,4 +1,4 @@
-"""An attribute that is computed at its first access."""
+"""A property that is computed on first access and then cached."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ if TYPE_CHECKING:
 else:
 
     class once:
-        """Like functools.cached_property, which before Python 3.12 takes a lock that torch.compile
-        does not support."""
+        """Like functools.cached_property, but supported by torch.compile.
+
+        Before Python 3.12, functools.cached_property acquires a lock, which torch.compile does not
+        support.
+        """
 
         def __init__(self, make):
             self.make = make

@@ -1,14 +1,14 @@
-"""How specifications write the values of options, according to their types.
+"""Define how the values of options are written in specifications, depending on their type.
 
-| type of the field            | written                                                |
-|------------------------------|--------------------------------------------------------|
-| `bool`                       | `true` or `false`                                      |
-| `int`, `float`, `str`        | `3`, `0.5`, `zeros`                                    |
-| an `enum.Enum`               | the name of a member in lower case                     |
-| `X | None`                   | `none`, or as X                                        |
-| `tuple[X, ...]`, `tuple[X, Y]` | values joined by a bar, `3|5|7`; if empty: `|`       |
+| Type of the field              | Notation                                                     |
+|--------------------------------|--------------------------------------------------------------|
+| `bool`                         | `true` or `false`                                            |
+| `int`, `float`, `str`          | `3`, `0.5`, `zeros`                                          |
+| an `enum.Enum`                 | the name of a member in lower case                           |
+| `X | None`                     | `none`, or the notation of X                                 |
+| `tuple[X, ...]`, `tuple[X, Y]` | values separated by bars, `3|5|7`; `|` for an empty tuple    |
 
-`write` returns the canonical form, which `read` parses.
+`write` returns the canonical notation, which `read` parses.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "
 INFINITE = ("inf", "-inf")
 BAR = "|"
 NONE = "none"
-LARGEST = 2**16  # maximum sentence length: larger sizes, distances and lengths are typos
+LARGEST = 2**16  # maximum sentence length; larger values are assumed to be typos
 MOST_LAYERS = 32
-ANY_SIZE = "any_size"  # marks an option that may be larger, because it requires no memory
+ANY_SIZE = "any_size"  # marks options that may exceed LARGEST, as they require no memory
 Value = TypeVar("Value")
 
 
 def option(default: Value, meaning: str, limit: Mapping[str, Any] = MappingProxyType({})) -> Value:
-    """Return the dataclass field of an option, with its default and its text in `help`.
+    """Return a dataclass field for an option, with its default and its description for `help`.
 
         size: int = option(3, "number of keys in the window", at_least(1))
 
-    limit: the admitted values, as a function of `fairseq_posattn.io.records` returns them.
+    limit: field metadata that restricts the values, for example the result of `at_least` or `limit`
+        in `fairseq_posattn.io.records`.
     """
     return dataclasses.field(default=default, metadata={"help": meaning, **limit})
 
 
 def some_layers() -> Mapping[str, Any]:
-    """Return field metadata that admits numbers of layers."""
+    """Return field metadata that limits an option to a valid number of layers."""
     return limit(lambda count: 1 <= count <= MOST_LAYERS, f"1 to {MOST_LAYERS}")
 
 
@@ -56,7 +57,7 @@ def is_huge(value: Any) -> bool:
 
 
 def check_limits(options: DataclassInstance) -> None:
-    """Raise a ValueError for the first option whose value is not admitted."""
+    """Raise a ValueError for the first option whose value is not allowed."""
     for field in dataclasses.fields(options):
         limits, value = field.metadata.get(LIMIT), getattr(options, field.name)
         parts = value if isinstance(value, tuple) else (value,)
@@ -69,7 +70,7 @@ def check_limits(options: DataclassInstance) -> None:
 
 
 def kinds_of(options: type[DataclassInstance]) -> dict[str, Any]:
-    """Return the type of each option by name."""
+    """Return a dictionary with the type of each option."""
     try:
         hints = get_type_hints(options)
     except NameError:  # the class is local to a function, so its annotations cannot be resolved
@@ -81,7 +82,7 @@ def kinds_of(options: type[DataclassInstance]) -> dict[str, Any]:
 
 
 def read(text: str, kind: Any) -> Any:
-    """Parse a text as a value of this type; raise a ValueError if it is invalid."""
+    """Parse a string as a value of this type; raise a ValueError if it is invalid."""
     if (inner := without_none(kind)) is not None:
         return None if text.lower() == NONE else read(text, inner)
     if get_origin(kind) is tuple:
@@ -107,7 +108,7 @@ def chosen(text: str, values: Mapping[str, Any]) -> Any:
 
 
 def write(value: Any, kind: Any) -> str:
-    """Return the canonical form of a value."""
+    """Return the canonical notation of a value."""
     if value is None:
         return NONE
     kind = without_none(kind) or kind
@@ -122,7 +123,7 @@ def write(value: Any, kind: Any) -> str:
 
 
 def expected(kind: Any) -> str:
-    """Describe the admitted texts of a type for an error message."""
+    """Describe the valid notations of a type for an error message."""
     if (inner := without_none(kind)) is not None:
         return f"{NONE}, or {expected(inner)}"
     if get_origin(kind) is tuple:
@@ -138,7 +139,7 @@ def expected(kind: Any) -> str:
 
 
 def fault_of(kind: Any) -> str | None:
-    """Return why options cannot have this type, or None if they can."""
+    """Return the reason why an option cannot have this type, or None if it can."""
     if (inner := without_none(kind)) is not None:
         if is_enum(inner) and NONE in members(inner):
             return f"'{NONE}' would mean both None and a member of {inner.__name__}"
@@ -160,7 +161,10 @@ def fault_of(kind: Any) -> str | None:
 
 
 def kinds_of_parts(kind: Any, count: int) -> tuple[Any, ...]:
-    """Return the types of `count` values of a tuple type; raise a ValueError for other lengths."""
+    """Return the types of the elements of a tuple type.
+
+    Raise a ValueError if the tuple type does not allow `count` elements.
+    """
     kinds = get_args(kind)
     if kinds[-1] is Ellipsis:
         return kinds[:1] * count
@@ -170,7 +174,7 @@ def kinds_of_parts(kind: Any, count: int) -> tuple[Any, ...]:
 
 
 def without_none(kind: Any) -> Any:
-    """Return X for `X | None`, and None for other types."""
+    """Return X for the type `X | None`, and None for all other types."""
     if get_origin(kind) not in (Union, types.UnionType):
         return None
     others = [part for part in get_args(kind) if part is not types.NoneType]

@@ -1,6 +1,6 @@
-"""Register mechanisms, positions and tree providers by name, and refuse invalid classes.
+"""Register mechanisms, positions and tree providers by name.
 
-Mistakes in a class are reported at registration, when its author sees them.
+Invalid classes are rejected when they are registered, so that their authors see errors immediately.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fairseq_posattn.errors import InputError
 Kind = TypeVar("Kind")
 
 NAME = re.compile(r"[a-z]\w*")
-# Models store mechanisms and positions in a ModuleDict, which has attributes of these names.
+# Models store mechanisms and positions by name in a ModuleDict, so names of its attributes fail.
 TAKEN_BY_TORCH = frozenset(dir(ModuleDict()))
 
 
 class RegistrationError(InputError):
-    """A class cannot be registered; the message contains its name, file and line."""
+    """Raised if a class cannot be registered; the message states its name, file and line."""
 
 
 def add(
@@ -35,10 +35,11 @@ def add(
     reserved: Container[str] = (),
     check: Callable[[type[Any]], None] = lambda cls: None,
 ) -> None:
-    """Add a class to a table under its name; raise a RegistrationError if it is invalid.
+    """Add a class to a registry under its name; raise a RegistrationError if it is invalid.
 
-    kind: what the class is, for messages, such as 'mechanism'. reserved: forbidden names. check:
-    raises a RegistrationError for further violations.
+    kind: the term for the class in error messages, for example 'mechanism'.
+    reserved: names that are not allowed.
+    check: a function that performs further checks and raises a RegistrationError if one fails.
     """
     if not (inspect.isclass(cls) and issubclass(cls, base)):
         raise RegistrationError(
@@ -57,12 +58,15 @@ def add(
 
 
 def name_of(cls: type[Any], kind: str, reserved: Container[str]) -> str:
-    """Return the name of a class; refuse names that cannot be used on the command line."""
+    """Return the name of a class.
+
+    Raise a RegistrationError if the name cannot be used on the command line.
+    """
     name = getattr(cls, "name", None)
     if not isinstance(name, str):
         raise RegistrationError(
-            f'{place_of(cls)} has no name; define name = "..." in the class, the name of the '
-            f"{kind} on the command line"
+            f'{place_of(cls)} has no name; define name = "..." in the class (the name of the '
+            f"{kind} on the command line)"
         )
     if not NAME.fullmatch(name) or name == "help":
         raise RegistrationError(
@@ -77,7 +81,11 @@ def name_of(cls: type[Any], kind: str, reserved: Container[str]) -> str:
 
 
 def check_labels(cls: type[Any]) -> None:
-    """Refuse a class with invalid `needs_labels`, or with labels but without trees."""
+    """Validate the attribute `needs_labels` of a class.
+
+    Raise a RegistrationError if the attribute is invalid, or if the class reads labels but no
+    trees.
+    """
     kinds = cls.needs_labels
     if not isinstance(kinds, tuple) or not set(kinds) <= {"relations", "tags"}:
         raise RegistrationError(
@@ -91,7 +99,10 @@ def check_labels(cls: type[Any]) -> None:
 
 
 def check_texts(mechanism: type[Any]) -> None:
-    """Refuse attributes of a mechanism that are not tuples of strings, such as ("w")."""
+    """Validate the attributes of a mechanism that must be tuples of strings.
+
+    A string in parentheses, such as ("w"), is not a tuple and is therefore rejected.
+    """
     for name in ("examples", "unseen"):
         texts = getattr(mechanism, name)
         if not isinstance(texts, tuple) or not all(isinstance(text, str) for text in texts):
@@ -108,17 +119,21 @@ def check_texts(mechanism: type[Any]) -> None:
 
 
 def check_options(cls: type[Any]) -> None:
-    """Refuse a class with options that a specification cannot express."""
+    """Raise a RegistrationError if an option of a class cannot be written in a specification."""
     check_dataclass(cls, cls.Options)
     if getattr(cls, "CrossOptions", None) is not None:
         check_dataclass(cls, cls.CrossOptions)
 
 
 def check_dataclass(cls: type[Any], options: Any) -> None:
-    """Refuse options that are not a dataclass, or that a specification cannot express."""
+    """Validate the options of a class.
+
+    Raise a RegistrationError if they are not a dataclass, or if one of them cannot be written in a
+    specification.
+    """
     if not (inspect.isclass(options) and dataclasses.is_dataclass(options)):
         raise RegistrationError(
-            f"{place_of(cls)}: its Options are not a dataclass; decorate them with "
+            f"{place_of(cls)}: its class Options is not a dataclass; decorate it with "
             "@dataclass(frozen=True)"
         )
     for field in dataclasses.fields(options):
@@ -128,9 +143,9 @@ def check_dataclass(cls: type[Any], options: Any) -> None:
 
 
 def fault_of_option(field: dataclasses.Field[Any], kind: Any) -> str | None:
-    """Return what is wrong with an option and what to do, or None."""
+    """Return a message about an error in the definition of an option, or None."""
     if field.name == "heads":
-        return "specifications reserve this name; choose another one"
+        return "this name is reserved in specifications; choose another one"
     if fault := fault_of(kind):
         return f"{fault}; change its type"
     if field.default is not dataclasses.MISSING:
@@ -145,7 +160,7 @@ def fault_of_option(field: dataclasses.Field[Any], kind: Any) -> str | None:
 
 
 def comes_back(value: Any, kind: Any) -> bool:
-    """Return whether a value survives being written to and read from a specification."""
+    """Return whether a value is unchanged after writing it to a specification and parsing it."""
     try:
         text = write(value, kind)
         return bool(text.strip()) and not set(text) & set(",()") and bool(read(text, kind) == value)
@@ -154,7 +169,7 @@ def comes_back(value: Any, kind: Any) -> bool:
 
 
 def place_of(cls: Any) -> str:
-    """Return name, file and line of a class: 'Mine (my_folder/mine.py:12)'."""
+    """Return the name, file and line of a class, as in 'Mine (my_folder/mine.py:12)'."""
     name = getattr(cls, "__qualname__", repr(cls))
     try:
         return f"{name} ({inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]})"

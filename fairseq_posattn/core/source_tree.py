@@ -1,7 +1,8 @@
-"""Depths and relations of pieces in the trees of a batch (Wang et al. 2019, Section 3.1).
+"""The dependency trees of a batch as tensors, and the relations between pieces derived from them.
 
-In training they are computed on the device from two integer tensors of the batch, without a loop
-over words and without synchronisation with the device.
+Depths and relations follow Wang et al. 2019, Section 3.1. During training, they are computed on the
+device from two integer tensors per batch, without a loop over words and without synchronising with
+the device.
 """
 
 from __future__ import annotations
@@ -12,28 +13,28 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fairseq_posattn.core.ancestors import word_ancestors, word_depths
 from fairseq_posattn.core.once import once
 from fairseq_posattn.errors import InputError
 
-# Number of doubling steps under torch.export, whose graph must support trees of all sizes. It
-# suffices for 65,536 words; more steps than necessary do no harm.
-MOST_DOUBLINGS = 16
-is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # missing in torch 2.1
 PADDING = -1
 NO_PARENT = -1
-PADDING_LABEL, END_LABEL, UNKNOWN_LABEL = 1, 2, 3  # as fairseq numbers <pad>, </s> and <unk>
+PADDING_LABEL, END_LABEL, UNKNOWN_LABEL = 1, 2, 3  # fairseq's indices of <pad>, </s> and <unk>
 
 
 @dataclass
 class SourceTree:
-    """The dependency trees of a batch, with the word of each piece.
+    """The dependency trees of a batch, with a mapping from pieces to words.
 
         tree = SourceTree.from_parents([[2, 0, 2]], padding)  # one sentence of three words
 
-    words: B T, index of the word of each piece, from 0; the end of sentence has an index greater
-    than all words of its tree, and padding -1. parents: B W, index of the parent of each word of
-    the whole tree; the root is its own parent. labels: 2 B W, indices of each word's relation and
-    part of speech; None if the model reads no labels.
+    words: tensor of shape (B, T) with the index of each piece's word, starting at 0. The
+        end-of-sentence symbol has a larger index than all words of its tree, and padding has the
+        index -1.
+    parents: tensor of shape (B, W) with the index of each word's parent, even if the sentence is
+        truncated. The root is its own parent.
+    labels: tensor of shape (2, B, W) with the indices of each word's relation and part of speech;
+        None if the model does not read labels.
     """
 
     words: Tensor
@@ -43,11 +44,15 @@ class SourceTree:
 
     @classmethod
     def of_batch(cls, records: Tensor, real: Tensor) -> SourceTree:
-        """Return the trees of a batch of the data set, whose sentences have an end of sentence.
+        """Create the trees of a batch from records of the data set.
 
-        records: 2 B W, the parent of each word (from 1, 0 = root) and its number of pieces, padded
-        with zeros; or 4 B W, also with its two labels. real: B T, True = a piece or the end of
-        sentence. The tree of a truncated sentence is complete.
+        Each sentence must end with an end-of-sentence symbol.
+
+        records: zero-padded tensor of shape (2, B, W) with the parent (starting at 1; 0 for the
+            root) and the number of pieces of each word. If the shape is (4, B, W), it also contains
+            the relation and the part of speech of each word. Trees are complete even if the
+            sentence is truncated.
+        real: boolean mask of shape (B, T); True marks pieces and end-of-sentence symbols.
         """
         parents, pieces = records[:2].long()  # B W each
         width = parents.size(1)
@@ -67,12 +72,17 @@ class SourceTree:
         pieces: Sequence[Sequence[int]] | None = None,
         relations: Sequence[Sequence[int]] | None = None,
     ) -> SourceTree:
-        """Return the trees of sentences given as lists, without an end of sentence.
+        """Create trees from lists of parents, for sentences without an end-of-sentence symbol.
 
-        parents: the parent of each word of each sentence, from 1, 0 for the root. padding: bool,
-        B T, True = padding. pieces: number of pieces per word (default: 1). relations: index of
-        each word's relation, from 3 on (`UNKNOWN_LABEL`), if a mechanism reads them. Raise an
-        InputError for the first sentence that is inconsistent.
+        Raise an InputError for the first sentence whose tree is invalid or does not match its
+        pieces.
+
+        parents: for each sentence, the parent of each word. Words are numbered from 1, and the
+            parent of the root is 0.
+        padding: boolean mask of shape (B, T); True marks padding.
+        pieces: for each sentence, the number of pieces of each word (default: 1).
+        relations: for each sentence, the index of each word's relation, starting at 3
+            (`UNKNOWN_LABEL`); required if a mechanism reads relations.
         """
         counts = pieces or [[1] * len(sentence) for sentence in parents]
         real = ~padding.cpu()
@@ -91,7 +101,10 @@ class SourceTree:
 
     @once
     def is_word(self) -> Tensor:
-        """Return which pieces belong to a word, B T: neither end of sentence nor padding."""
+        """Return a mask of the pieces that belong to a word, of shape (B, T).
+
+        The mask is False for end-of-sentence symbols and padding.
+        """
         if not self.has_end:
             return self.words != PADDING
         last = self.words.max(dim=1, keepdim=True).values
@@ -99,9 +112,9 @@ class SourceTree:
 
     @once
     def depths(self) -> Tensor:
-        """Return the number of edges from each piece's word to the root, B T (Eq. 5).
+        """Return the number of edges from each piece's word to the root, of shape (B, T) (Eq. 5).
 
-        The end of sentence gets 1 + the largest depth of a piece in its sentence.
+        The depth of the end-of-sentence symbol is one more than the largest depth in its sentence.
         """
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         depths = word_depths(self.parents).gather(1, inside)
@@ -111,24 +124,30 @@ class SourceTree:
 
     @once
     def parent_words(self) -> Tensor:
-        """Return the parent of each piece's word, B T; -1 for root, end and padding."""
+        """Return the index of the parent of each piece's word, of shape (B, T).
+
+        The index is -1 for the root, the end-of-sentence symbol and padding.
+        """
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         parents = self.parents.gather(1, inside)
         return parents.masked_fill(~self.is_word | (parents == self.words), NO_PARENT)
 
     @once
     def relation_labels(self) -> Tensor:
-        """Return the relation of each piece's word to its parent as an index, B T."""
+        """Return the index of each piece's dependency relation, of shape (B, T)."""
         return self.labels_of_pieces(0)
 
     @once
     def tag_labels(self) -> Tensor:
-        """Return the part of speech of each piece's word as an index, B T."""
+        """Return the index of each piece's part of speech, of shape (B, T)."""
         return self.labels_of_pieces(1)
 
     def labels_of_pieces(self, kind: int) -> Tensor:
-        """Return the labels of one type, B T, with special labels outside of words."""
-        assert self.labels is not None  # a model that reads labels refuses a batch without them
+        """Return the labels of one type for each piece, of shape (B, T).
+
+        End-of-sentence symbols and padding have special labels.
+        """
+        assert self.labels is not None  # models that read labels reject batches without labels
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         found = self.labels[kind].gather(1, inside)
         found = found.masked_fill(~self.is_word, END_LABEL)
@@ -136,10 +155,10 @@ class SourceTree:
 
     @once
     def relations(self) -> Tensor:
-        """Return the relation of each query and key, B Q K (Eq. 6).
+        """Return the relation between each query and key, of shape (B, Q, K) (Eq. 6).
 
-        Rule 1 applies if one word is the parent of the other, else rule 2. The relation is 0 within
-        a word, because the equation's i - j is computed for words.
+        Rule 1 applies if one word is the parent of the other, and rule 2 otherwise. The relation
+        between pieces of the same word is 0, because i and j in the equation are indices of words.
         """
         query_word, key_word = self.of_queries(self.words), self.of_keys(self.words)
         query_depth, key_depth = self.of_queries(self.depths), self.of_keys(self.depths)
@@ -155,38 +174,39 @@ class SourceTree:
 
     @once
     def keys_that_are_parents(self) -> Tensor:
-        """Return whether the key's word is the parent of the query's word, B Q K."""
+        """Return whether the key's word is the parent of the query's word, of shape (B, Q, K)."""
         key_word = self.of_keys(self.words)
         return (self.of_queries(self.parent_words) == key_word) & (key_word != PADDING)
 
     @once
     def keys_that_are_children(self) -> Tensor:
-        """Return whether the query's word is the parent of the key's word, B Q K."""
+        """Return whether the query's word is the parent of the key's word, of shape (B, Q, K)."""
         query_word = self.of_queries(self.words)
         return (self.of_keys(self.parent_words) == query_word) & (query_word != PADDING)
 
     @once
     def ancestors(self) -> Tensor:
-        """Return the ancestors of each word, including itself, as a mask, B W W."""
+        """Return a mask of each word's ancestors, including the word itself, of shape (B, W, W)."""
         return word_ancestors(self.parents)
 
     @once
     def word_distances(self) -> Tensor:
-        """Return the number of edges between each two words, B W W.
+        """Return the number of edges between any two words, of shape (B, W, W).
 
-        It is depth(v) + depth(w) - 2 (n - 1) with n common ancestors.
+        If words v and w have n common ancestors, their distance is depth(v) + depth(w) - 2 (n - 1).
+        Here, a word counts as an ancestor of itself.
         """
-        ancestors = self.ancestors.float()  # counts of words are exact in float32
+        ancestors = self.ancestors.float()  # float32 represents these counts exactly
         both = ancestors @ ancestors.transpose(1, 2)
         counts = ancestors.sum(dim=2)  # depth + 1
         return (counts[:, :, None] + counts[:, None, :] - 2 * both).long()
 
     @once
     def distances(self) -> Tensor:
-        """Return the number of edges between the words of each query and key, B Q K.
+        """Return the number of edges between the words of each query and key, of shape (B, Q, K).
 
-        It is 0 within a word and for the end of sentence with itself, and -1 if one of the two is
-        the end of sentence or padding.
+        The distance is 0 within a word and between the end-of-sentence symbol and itself, and -1
+        for all other pairs that include an end-of-sentence symbol or padding.
         """
         outside = ~(self.of_queries(self.is_word) & self.of_keys(self.is_word))
         same = self.of_queries(self.words) == self.of_keys(self.words)
@@ -194,21 +214,30 @@ class SourceTree:
         return found.masked_fill(outside & same, 0)
 
     def edges_between(self) -> Tensor:
-        """Like `distances`, but undefined for pieces outside of words, as are the next two."""
+        """Return the same values as `distances` for all pieces that belong to words.
+
+        The values for other pieces are undefined, also in `keys_above` and `keys_below`.
+        """
         return self.of_pieces(self.word_distances)
 
     def keys_above(self) -> Tensor:
-        """Return whether the key's word is the query's word or an ancestor of it, B Q K."""
+        """Return whether the key's word is the query's word or one of its ancestors.
+
+        The mask has the shape (B, Q, K).
+        """
         return self.of_pieces(self.ancestors)
 
     def keys_below(self) -> Tensor:
-        """Return whether the key's word is the query's word or a descendant of it, B Q K."""
+        """Return whether the key's word is the query's word or one of its descendants.
+
+        The mask has the shape (B, Q, K).
+        """
         return self.of_pieces(self.ancestors.transpose(1, 2))
 
     def of_pieces(self, table: Tensor) -> Tensor:
-        """Expand a table of two words, B W W, to query and key pieces, B Q K.
+        """Expand a table of word pairs, (B, W, W), to pairs of query and key, (B, Q, K).
 
-        The values for the end of sentence and padding are undefined.
+        The values for end-of-sentence symbols and padding are undefined.
         """
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         rows = table.gather(1, inside[:, :, None].expand(-1, -1, table.size(2)))
@@ -218,7 +247,10 @@ class SourceTree:
 def padded_labels(
     relations: Sequence[Sequence[int]], parents: Sequence[Sequence[int]], width: int
 ) -> Tensor:
-    """Return relations as `SourceTree.labels`, 2 B W, with unknown parts of speech."""
+    """Return relations in the format of `SourceTree.labels`, of shape (2, B, W).
+
+    All parts of speech are set to unknown.
+    """
     padded = torch.full((2, len(parents), width), UNKNOWN_LABEL)
     if [len(of_words) for of_words in relations] != [len(tree) for tree in parents]:
         raise InputError("relations must contain one number for each word of each sentence")
@@ -229,39 +261,10 @@ def padded_labels(
     return padded
 
 
-def doublings(words: int) -> int:
-    """Return the number of doubling steps until all pointers have reached the root."""
-    return MOST_DOUBLINGS if is_exporting() else max(words - 1, 1).bit_length()
-
-
-def word_ancestors(parents: Tensor) -> Tensor:
-    """Return the ancestors of each word, including itself, B W W, by pointer doubling."""
-    length = parents.size(1)
-    own = torch.arange(length, device=parents.device)
-    found = own[:, None] == own  # W W
-    found = found | (own == parents[:, :, None])  # B W W: itself and its parent
-    above = parents
-    for _ in range(doublings(length)):
-        above = above.gather(1, above)
-        found = found | found.gather(1, above[:, :, None].expand(-1, -1, length))
-    return found
-
-
-def word_depths(parents: Tensor) -> Tensor:
-    """Return the depths of words, B W, from their parents, by pointer doubling."""
-    length = parents.size(1)
-    depths = (parents != torch.arange(length, device=parents.device)).long()
-    ancestors = parents
-    for _ in range(doublings(length)):
-        depths = depths + depths.gather(1, ancestors)
-        ancestors = ancestors.gather(1, ancestors)
-    return depths
-
-
 def check_sentences(
     parents: Sequence[Sequence[int]], pieces: Sequence[Sequence[int]], lengths: Sequence[int]
 ) -> None:
-    """Refuse invalid trees, and trees that do not match the pieces of their sentences."""
+    """Raise an InputError if a tree is invalid or does not match the pieces of its sentence."""
     if not len(parents) == len(pieces) == len(lengths):
         raise InputError(
             f"the batch has {len(lengths)} sentences, but there are {len(parents)} trees and "
@@ -271,7 +274,7 @@ def check_sentences(
         if len(sizes) != len(tree) or sum(sizes) != length:
             raise InputError(
                 f"sentence {row} of the batch has {length} pieces without padding, but its tree "
-                f"has {len(tree)} words with {sum(sizes)} pieces; make them agree"
+                f"has {len(tree)} words with {sum(sizes)} pieces; create both from the same pieces"
             )
         if not is_tree(tree):
             raise InputError(
@@ -281,7 +284,7 @@ def check_sentences(
 
 
 def is_tree(parents: Sequence[int]) -> bool:
-    """Return whether all words descend from a single root, whose parent is 0."""
+    """Return whether all words are descendants of a single root, whose parent is 0."""
     level, found = {0}, 0
     while level:
         level = {word for word, parent in enumerate(parents, start=1) if parent in level}

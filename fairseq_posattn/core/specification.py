@@ -1,8 +1,8 @@
 """Parse and format specifications such as 'relative(max=16)@0-2 + tree_relative'.
 
-Terms are joined by '+'; a term is a name, options in brackets, and the layers after '@'. Layers and
-heads count from 0 and are written as '3', '0-2', '0|3' or '0-2|5'. `option_values` defines how the
-values of options are written.
+A specification consists of terms joined by '+'. A term consists of a name, options in parentheses,
+and layers after '@'. The indices of layers and heads start at 0 and are written as '3', '0-2',
+'0|3' or '0-2|5'. The module `option_values` defines how the values of options are written.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ TERM = re.compile(
 
 
 class SpecificationError(InputError):
-    """A specification is invalid; the message explains how to correct it."""
+    """Raised for an invalid specification; the message explains how to correct it."""
 
 
 class UnknownNameError(SpecificationError):
-    """No class is registered under a name."""
+    """Raised if no class is registered under the given name."""
 
     def __init__(self, name: str, table: Mapping[str, type[Any]], kind: str):
-        """kind: what the name should refer to, such as 'position'."""
+        """Create the error; `kind` is what the message calls the classes, such as 'position'."""
         self.kind, self.name = kind, name
         super().__init__(
             f"no {kind} is called '{name}'; {names_like(name, table)}; "
@@ -44,7 +44,7 @@ class UnknownNameError(SpecificationError):
 
 @dataclass(frozen=True)
 class Term:
-    """A parsed term: name, options as strings, and layers (None: all)."""
+    """A parsed term with its name, options (as strings) and layers (None: all layers)."""
 
     name: str
     options: Mapping[str, str]
@@ -59,7 +59,7 @@ def parse(text: str) -> list[Term]:
 
 
 def parse_term(part: str, whole: str) -> Term:
-    """Parse one term; `whole` is the specification, for the error message."""
+    """Parse one term; `whole` is the specification that error messages quote."""
     match = TERM.fullmatch(part)
     if match is None:
         raise SpecificationError(
@@ -71,7 +71,7 @@ def parse_term(part: str, whole: str) -> Term:
 
 
 def parse_options(text: str, part: str) -> dict[str, str]:
-    """Parse 'name=value, name=value'; `part` is the term, for the error message."""
+    """Parse 'name=value, name=value'; `part` is the term that error messages quote."""
     options: dict[str, str] = {}
     for pair in filter(None, (piece.strip() for piece in text.split(","))):
         key, equals, value = (piece.strip() for piece in pair.partition("="))
@@ -107,16 +107,19 @@ def format_numbers(numbers: tuple[int, ...]) -> str:
 
 
 def registered(name: str, table: Mapping[str, type[Kind]], kind: str) -> type[Kind]:
-    """Return the class of a name; raise an UnknownNameError that lists similar names."""
+    """Return the class that is registered under a name.
+
+    If there is none, raise an UnknownNameError that lists similar names.
+    """
     if name not in table:
         raise UnknownNameError(name, table, kind)
     return table[name]
 
 
 def reason_against_decoders(cls: Any) -> str | None:
-    """Return why a mechanism or position cannot be used in a decoder, or None if it can."""
+    """Return why a decoder cannot use a mechanism or position, or None if it can."""
     if cls.needs_tree:
-        return "reads trees, and a target has none"
+        return "reads trees, but target sentences have none"
     if not cls.causal_safe:
         return "depends on words that are not yet translated"
     return None
@@ -128,14 +131,21 @@ def refuse_in_decoders(
     option: str,
     safe: Iterable[str],
 ) -> None:
-    """Refuse classes with a reason against them; safe: names to suggest in the message."""
+    """Raise a SpecificationError for the first class that a decoder cannot use.
+
+    reason_against: a function that returns why a class cannot be used, or None if it can.
+    safe: names that the error message suggests instead.
+    """
     for cls in chosen:
         if reason := reason_against(cls):
             raise SpecificationError(f"'{cls.name}' {reason}; {option} takes: {', '.join(safe)}")
 
 
 def make_options(term: Term, options_class: type[Options]) -> Options:
-    """Convert the options of a term to the dataclass; refuse unknown names and invalid values."""
+    """Convert the options of a term to an instance of the dataclass.
+
+    Raise a SpecificationError for unknown names and invalid values.
+    """
     kinds = kinds_of(options_class)
     values: dict[str, Any] = {}
     for key, text in term.options.items():
@@ -152,7 +162,7 @@ def make_options(term: Term, options_class: type[Options]) -> Options:
 
 
 def convert(text: str, kind: Any, where: str) -> Any:
-    """Convert a text to a value of a type; where: option and value, for the error message."""
+    """Convert a string to a value of this type; `where` is a prefix of the error message."""
     try:
         return read(text, kind)
     except ValueError:
@@ -160,7 +170,10 @@ def convert(text: str, kind: Any, where: str) -> Any:
 
 
 def format_options(options: DataclassInstance) -> list[str]:
-    """Return 'key=value' for every option, so that later changes of defaults have no effect."""
+    """Return 'key=value' for every option.
+
+    Defaults are included, so that the specification keeps its meaning if a default changes.
+    """
     kinds = kinds_of(type(options))
     return [f"{name}={write(getattr(options, name), kind)}" for name, kind in kinds.items()]
 

@@ -1,8 +1,9 @@
-"""Sum the gradient of a table in place if a model uses the table several times.
+"""Accumulate the gradient of an embedding table that a model uses several times.
 
-A Transformer may share one table between embeddings and output projection. torch then allocates a
-gradient of the whole table for each use, mostly zeros, and adds them up. Here the output projection
-provides the first gradient, and each embedding adds the rows of its words:
+A Transformer may share one table between the embeddings and the output projection. In this case,
+torch allocates a gradient of the full table for each use, although the gradient of an embedding is
+mostly zero, and sums these gradients. Here, all gradients are accumulated in place in one tensor,
+and each embedding adds only the rows of the words in the batch.
 
     total = TableGradient()
     table = shared(weight, total)
@@ -20,41 +21,51 @@ from torch.autograd.function import once_differentiable
 
 
 class TableGradient:
-    """The sum of the gradients of a shared table so far."""
+    """Accumulates the gradients of a shared table during the backward pass."""
 
     def __init__(self) -> None:
         self.sum: Tensor | None = None
 
     def add(self, gradient: Tensor) -> None:
-        """Add a gradient of the whole table; the first one is stored without a copy."""
+        """Add a gradient of the full table; the first gradient is stored without a copy."""
         self.sum = gradient if self.sum is None else self.sum.add_(gradient)
 
     def add_rows(self, table: Tensor, words: Tensor, gradients: Tensor) -> None:
-        """Add gradients, N D, to the rows of these words, N, which may contain duplicates."""
+        """Add gradients to some rows of the table.
+
+        words: indices of the rows, of shape (N,); duplicates are allowed.
+        gradients: tensor of shape (N, D).
+        """
         if self.sum is None:
             self.sum = torch.zeros_like(table)
         self.sum.index_add_(0, words, gradients)
 
     def take(self) -> Tensor | None:
-        """Return the sum and reset it; None if nothing was added."""
+        """Return the sum and reset it, or return None if no gradient has been added."""
         found, self.sum = self.sum, None
         return found
 
 
 def shared(weight: Tensor, total: TableGradient) -> Tensor:
-    """Return the table for all uses; the gradient of `weight` is then the total."""
+    """Return the table that all uses must share.
+
+    In the backward pass, the accumulated total becomes the gradient of `weight`.
+    """
     table: Tensor = Shared.apply(weight, total)  # type: ignore[no-untyped-call]  # torch has none
     return table
 
 
 def rows(table: Tensor, words: Tensor, padding: int | None, total: TableGradient) -> Tensor:
-    """Return the embeddings of words, ... D; the row of padding receives no gradient."""
+    """Return the embeddings of words, of shape (..., D); the padding row receives no gradient."""
     found: Tensor = Rows.apply(table, words, padding, total)  # type: ignore[no-untyped-call]
     return found
 
 
 class Shared(torch.autograd.Function):
-    """Returns the table; its backward pass runs after those of all uses, and returns the total."""
+    """Returns the table and, in the backward pass, the total of its gradients.
+
+    This backward pass runs after those of all uses of the table.
+    """
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, total: TableGradient) -> Tensor:
@@ -65,7 +76,7 @@ class Shared(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, other: Tensor | None) -> tuple[Tensor | None, None]:
-        if other is not None:  # from a use without the total
+        if other is not None:  # from a use that does not accumulate in the total
             ctx.total.add(other)
         return ctx.total.take(), None
 

@@ -1,11 +1,14 @@
-"""The tagger of Dufter et al. 2020 ("Increasing Learning Efficiency of Self-Attention Networks",
-Table 1); it requires only torch.
+"""The tagger of Dufter et al. 2020; it requires only torch.
 
-Positions are added or concatenated to the embedding of a word, and a vector of its characters is
-concatenated. Layers of [dropout, self-attention, residual] follow. The scores of the tags are
-computed from the embedding and the output of the last layer. Details that the paper omits follow
-the authors' code: the attention has no bias and no output projection, there are three convolutions
-over the characters, and the residual connection starts after the dropout.
+The paper is "Increasing Learning Efficiency of Self-Attention Networks" (Table 1). Position
+embeddings are added to the word embeddings or concatenated with them. A vector computed from the
+characters of each word is then concatenated. Layers of [dropout, self-attention, residual
+connection] follow. The scores of the tags are computed from the embedding and the output of the
+last layer.
+
+Details that the paper omits follow the authors' code: the attention has no bias and no output
+projection, there are three convolutions over the characters, and the residual connection starts
+after the dropout.
 """
 
 from __future__ import annotations
@@ -31,7 +34,10 @@ PADDING = 0  # index of padding among words and among characters
 
 @dataclass(frozen=True)
 class TaggerShape:
-    """The sizes of a tagger; words, characters and labels include padding and unknown."""
+    """The sizes of a tagger.
+
+    The numbers of words, characters and labels include the symbols for padding and unknown items.
+    """
 
     words: int
     characters: int
@@ -48,7 +54,11 @@ class TaggerShape:
 
     @property
     def width(self) -> int:
-        """Return the width of word embedding, concatenated position and character vector."""
+        """Return the width of the attention layers.
+
+        It is the sum of the widths of the word embedding, the position embedding (if it is
+        concatenated) and the character vector.
+        """
         positions = self.word_width if self.positions == "concatenated" else 0
         return self.word_width + positions + self.filters
 
@@ -58,7 +68,10 @@ class TaggerShape:
 
 
 class CharacterConvolutions(nn.Module):
-    """Computes a vector from the characters of a word: convolutions with ReLU, then max pooling."""
+    """Computes a vector from the characters of a word.
+
+    Convolutions with ReLU are followed by max pooling.
+    """
 
     def __init__(self, shape: TaggerShape):
         super().__init__()
@@ -76,7 +89,7 @@ class CharacterConvolutions(nn.Module):
             nn.init.zeros_(convolution.bias)
 
     def forward(self, spellings: Tensor) -> Tensor:
-        """Return a vector for each spelling, U F, from its characters, U C.
+        """Return one vector per spelling, of shape (U, F), given its characters, of shape (U, C).
 
         Padding is set to zero, so the result does not depend on the length of other words.
         """
@@ -88,7 +101,7 @@ class CharacterConvolutions(nn.Module):
 
 
 class TaggerLayer(nn.Module):
-    """Dropout, self-attention and a residual connection, T B C."""
+    """Dropout, self-attention and a residual connection on tensors of shape (T, B, C)."""
 
     def __init__(self, shape: TaggerShape, mechanisms: Sequence[Mechanism], dropout: float):
         super().__init__()
@@ -107,9 +120,11 @@ class TaggerLayer(nn.Module):
 
 
 class Tagger(nn.Module):
-    """Scores the labels of each word.
+    """Computes a score for each label of each word.
 
-    tagger = Tagger(TaggerShape(words=9000, characters=90, labels=17), attention)
+    Example:
+
+        tagger = Tagger(TaggerShape(words=9000, characters=90, labels=17), attention)
     """
 
     def __init__(self, shape: TaggerShape, attention: AttentionSpecification, dropout: float = 0.1):
@@ -134,10 +149,11 @@ class Tagger(nn.Module):
         nn.init.zeros_(self.output.bias)
 
     def forward(self, words: Tensor, spellings: Tensor, spelling_of: Tensor) -> Tensor:
-        """Return the scores of the labels, B T labels.
+        """Return the scores of the labels, of shape (B, T, labels).
 
-        words: B T; spellings: U C, the characters of the distinct words of the batch; spelling_of:
-        B T, the row of `spellings` for each word.
+        words: tensor of shape (B, T).
+        spellings: the characters of the distinct words in the batch, of shape (U, C).
+        spelling_of: the row of `spellings` for each word, of shape (B, T).
         """
         ctx = self.context(words)
         embedded = self.embed(words, ctx)  # B T word_width, twice that with concatenated positions
@@ -153,7 +169,10 @@ class Tagger(nn.Module):
         return AttentionContext(words.size(1), words.device, None if real.all() else real)
 
     def embed(self, words: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return word embeddings with positions, B T C."""
+        """Return word embeddings with positions, of shape (B, T, word_width).
+
+        The width is doubled if positions are concatenated.
+        """
         x: Tensor = self.words(words)
         if self.positions is None:
             return x

@@ -1,1 +1,1 @@
-"""Use models and mechanisms in other programs: CTranslate2 and Hugging Face transformers."""
+"""Use models and mechanisms in other software: CTranslate2 and Hugging Face transformers."""

@@ -1,7 +1,7 @@
 """Compute the attention of Hugging Face models with the mechanisms of this package.
 
-`register` adds the function `attention` to transformers' AttentionInterface. `State` passes the
-trees of a batch to the layers.
+`register` adds the function `attention` to transformers' AttentionInterface. `State` gives the
+layers access to the trees of the current batch.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fairseq_posattn.core.ancestors import doublings
 from fairseq_posattn.core.attention import AttentionContext, AttentionShape
 from fairseq_posattn.core.attention.kernels import scaled_scores, softmax_weights
-from fairseq_posattn.core.attention.mechanism import Mechanism, ScoreBias
+from fairseq_posattn.core.attention.mechanism import Mechanism
 from fairseq_posattn.core.attention.pipeline import attend
-from fairseq_posattn.core.source_tree import PADDING, SourceTree, doublings
+from fairseq_posattn.core.attention.stages import ScoreBias
+from fairseq_posattn.core.source_tree import PADDING, SourceTree
 from fairseq_posattn.errors import InputError
 
-NAME = "posattn"  # of the attention implementation, the new modules and their configuration key
+NAME = "posattn"  # names the attention implementation, the modules and the config key
 TREE = "source_tree"
 
 
@@ -31,7 +33,8 @@ class State:
     """Data of the current batch that all layers of a model share.
 
     trees: one tensor per device, because DataParallel runs a copy of the model on each device.
-    contexts: cached by attention mask, number of queries and keys, causality and device.
+    contexts: the attention contexts, keyed by attention mask, number of queries, number of keys,
+        causality and device.
     """
 
     trees: dict[torch.device, Tensor | None] = field(default_factory=dict)
@@ -39,25 +42,26 @@ class State:
     generating: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle a model without its batch."""
+        """Exclude the data of the current batch when a model is copied or pickled."""
         return State, ()
 
     def begin(self, tree: Tensor | None, batch: Iterable[Any]) -> None:
-        """Store the trees of a new batch (B 2 T, or None) and drop cached contexts."""
+        """Store a new batch's trees, of shape (B, 2, T), or None, and discard cached contexts."""
         given = [one for one in (tree, *batch) if isinstance(one, Tensor)]
         device = given[0].device if given else torch.device("cpu")
         self.trees[device] = tree
         self.forget(device)
 
     def forget(self, device: torch.device) -> None:
-        """Drop the contexts of this device.
+        """Discard the contexts of this device.
 
-        A new dictionary replaces the old one, which layers that are recomputed still need.
+        The dictionary is replaced and not modified, because layers that are recomputed later still
+        need the old dictionary.
         """
         self.contexts = {key: found for key, found in self.contexts.items() if key[-1] != device}
 
     def tree_on(self, device: torch.device) -> Tensor | None:
-        """Return the trees on the device of a layer, which may differ from that of the batch."""
+        """Return the trees, moved to the device of a layer if the batch is on another device."""
         if device in self.trees or len(self.trees) != 1:
             return self.trees.get(device)
         [tree] = self.trees.values()
@@ -68,7 +72,7 @@ AGAIN: ContextVar[State | None] = ContextVar("AGAIN", default=None)  # set durin
 
 
 def bind_checkpoints(model: Any, state: State) -> None:
-    """Make layers that gradient checkpointing recomputes use the trees of their own batch."""
+    """Make layers that gradient checkpointing recomputes use the trees of their original batch."""
     for module in model.modules():
         if hasattr(module, "_gradient_checkpointing_func"):  # checkpointing is already enabled
             module._gradient_checkpointing_func = partial(
@@ -92,7 +96,7 @@ def set_bound(
 def run_bound(
     state: State, checkpoint: Callable[..., Any], layer: Callable[..., Any], *args: Any
 ) -> Any:
-    """Run a layer under gradient checkpointing; the recomputation sees the present state."""
+    """Run a layer with gradient checkpointing; the recomputation uses the current state."""
     now = State(dict(state.trees), state.contexts)
 
     def again(*args: Any) -> Any:
@@ -115,7 +119,7 @@ def register() -> None:
 
 
 class Given(ScoreBias):
-    """The model's own position bias, such as T5's."""
+    """Adds the model's own position bias, for example T5's, to the scores."""
 
     name = "given"
 
@@ -135,9 +139,10 @@ def attention(
     position_bias: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the attention output (B Q H D) and weights, as the AttentionInterface requires.
+    """Return the attention output, of shape (B, Q, H, D), and the attention weights.
 
-    A module without mechanisms computes plain scaled dot-product attention.
+    The signature is that of transformers' AttentionInterface. A module without mechanisms computes
+    plain scaled dot-product attention.
     """
     mechanisms = getattr(module, NAME, None)
     wanted = bool(kwargs.get("output_attentions", False) or module.config.output_attentions)
@@ -169,7 +174,7 @@ def with_weights(
     dropout: float,
     bias: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Compute plain attention with its weights, which torch's fused kernel does not return."""
+    """Compute plain attention, and also return the weights, unlike torch's fused kernel."""
     scores = scaled_scores(query, key)
     if bias is not None:
         scores = scores + bias
@@ -184,7 +189,10 @@ def with_weights(
 
 
 def context(module: Any, query: Tensor, key: Tensor, mask: Tensor | None) -> AttentionContext:
-    """Return the context of the current batch; layers with the same mask and sizes share it."""
+    """Return the attention context of the current batch.
+
+    Layers with the same mask and the same sizes share one context.
+    """
     state: State = AGAIN.get() or module.__dict__[f"{NAME}_state"]
     causal = bool(getattr(module, "is_causal", False))
     asked = (id(mask), query.size(2), key.size(2), causal, query.device)
@@ -224,10 +232,13 @@ def new_context(
 
 
 def check_trees(tree: Tensor) -> None:
-    """Raise an InputError if the parents of a sentence do not form a tree. tree: B 2 T."""
+    """Raise an InputError if the parents of a sentence do not form a tree.
+
+    tree: the integer tensor `source_tree`, of shape (B, 2, T).
+    """
     words, parents = tree.unbind(1)
     columns = torch.arange(tree.size(2), device=tree.device)
-    is_word = columns < words.amax(1, keepdim=True)  # special pieces have the largest number
+    is_word = columns < words.amax(1, keepdim=True)  # special pieces have the largest word index
     above = parents.clamp(0, tree.size(2) - 1)
     own = is_word & (above == columns)
     for _ in range(doublings(tree.size(2))):
@@ -246,9 +257,9 @@ def check_trees(tree: Tensor) -> None:
 
 
 def real_keys(mask: Tensor, causal: bool) -> Tensor:
-    """Return which keys are not padding (B K).
+    """Return a mask of shape (B, K), which is True for keys that are not padding.
 
-    Raise an InputError for a mask that hides more than padding and, if causal, later positions.
+    Raise an InputError if `mask` hides keys other than padding and, if causal, later positions.
     """
     allowed = mask if mask.dtype == torch.bool else mask == 0
     real = allowed[:, 0, -1]

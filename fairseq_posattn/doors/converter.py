@@ -1,7 +1,7 @@
-"""Convert a trained model to CTranslate2's model specification.
+"""Convert a trained model to a CTranslate2 model specification.
 
-Factors of queries, keys and values are folded into the projection weights. Parts of a model that
-CTranslate2 does not support are refused by name.
+Scaling factors of queries, keys and values are folded into the projection weights. An error is
+raised if CTranslate2 does not support a part of the model.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KNOWN = "relative, t5_bias, rope, temperature and tree_supervised, and alibi in 
 
 
 class Refused(InputError):
-    """Raised for a part of a model that CTranslate2 does not support."""
+    """Raised if CTranslate2 does not support a part of a model."""
 
     def __init__(self, what: str, instead: str):
         super().__init__(f"CTranslate2 does not support {what}; {instead}")
@@ -45,7 +45,8 @@ class Refused(InputError):
 class Converter:
     """Builds the CTranslate2 specification of a loaded model.
 
-    taken: the ids of the parameters exported so far; `specification` refuses a model if any remain.
+    taken: the ids of all parameters exported so far. `specification` raises an error if a parameter
+        of the model is not among them.
     """
 
     def __init__(self, loaded: Loaded):
@@ -156,7 +157,7 @@ class Converter:
             self.norm(spec.layernorm_embedding, half.layernorm_embedding)
 
     def positions(self, table: Any, longest: int) -> Array:
-        """Return the position embeddings, without the rows up to fairseq's padding index."""
+        """Return the position embeddings without the rows up to fairseq's padding index."""
         if isinstance(table, nn.Embedding):
             return self.take(table.weight)[int(table.padding_idx or 0) + 1 :]
         first: int = table.padding_idx + 1
@@ -167,7 +168,7 @@ class Converter:
     # the parts of a layer
 
     def attention(self, spec: Any, own: Any, norm: Any, to_source: bool = False) -> None:
-        """Fill in an attention layer with its mechanisms."""
+        """Fill in the specification of an attention layer, including its mechanisms."""
         self.norm(spec.layer_norm, norm)
         heads = getattr(own, "num_heads", None) or own.heads
         projections = [own.q_proj, own.k_proj, own.v_proj]
@@ -204,7 +205,7 @@ class Converter:
             bias *= rows
 
     def fold_biaffine(self, mechanism: Any, weights: Any, biases: Any, heads: int) -> None:
-        """Fold q (I + U) into the query projection."""
+        """Fold the factor I + U, by which queries are multiplied, into the query projection."""
         if mechanism.between is None:
             return
         width = len(weights[0]) // heads
@@ -231,10 +232,10 @@ class Converter:
     # the mechanisms
 
     def relate(self, spec: Any, half: Any, side: str) -> None:
-        """Create the self-attention specifications of all layers, or refuse their mechanisms."""
+        """Create the self-attention specifications of all layers."""
         has_alibi = [ALIBI in mechanisms_of(layer.self_attn) for layer in half.layers]
         if any(has_alibi) and not all(has_alibi):
-            raise Refused("alibi in some layers", "train with it in all layers")
+            raise Refused("alibi in only some layers", "train with it in all layers")
         for number, (of_layer, layer) in enumerate(zip(spec.layer, half.layers, strict=True)):
             for mechanism in mechanisms_of(getattr(layer, "encoder_attn", None)).values():
                 if mechanism.name != "temperature":
@@ -253,22 +254,22 @@ class Converter:
             of_layer.self_attention = attention(self_attention=True, **told)
 
     def told(self, mechanism: Mechanism, side: str, beside: Sequence[Mechanism]) -> dict[str, Any]:
-        """Return the arguments of MultiHeadAttentionSpec for a mechanism, or refuse it."""
+        """Return the arguments of MultiHeadAttentionSpec for one mechanism of a layer."""
         name, options = mechanism.name, mechanism.options
         if name == "temperature":
             return {}
         if name == "tree_supervised":
             turned = any(other.name in ("relative", "rope") for other in beside)
-            if turned and mechanism.between is not None:  # those read queries without the matrix
+            if turned and mechanism.between is not None:  # these read queries without the factor
                 raise Refused(
-                    f"'{name}' with scores=biaffine beside relative or rope",
+                    f"'{name}' with scores=biaffine in the same layer as relative or rope",
                     "train with scores=dot",
                 )
             return {}
         if name == "relative" and any(other.name == "t5_bias" for other in beside):
             raise Refused("'relative' and 't5_bias' in one layer", "train with only one of them")
         if mechanism.heads is not None:
-            raise Refused(f"'{name}' on some heads", "train it on all heads")
+            raise Refused(f"'{name}' on only some heads", "train it on all heads")
         if name == "relative" and options.shared_heads:
             return {"relative_position": True}
         if name == "t5_bias" and options.scaled:
@@ -290,10 +291,10 @@ def mechanisms_of(attention: Any) -> dict[str, Mechanism]:
 
 
 def vocabulary(dictionary: Any) -> list[str]:
-    """Return the symbols of a dictionary under CTranslate2's names, which must be unique."""
+    """Return the symbols of a dictionary, with the padding symbol renamed for CTranslate2."""
     names = list(dictionary.symbols)
     names[dictionary.pad()] = PADDING
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise Refused(f"a vocabulary that has '{twice}' twice", "prepare the data again")
+        raise Refused(f"a vocabulary that contains '{twice}' twice", "prepare the data again")
     return names

@@ -1,4 +1,4 @@
-"""Export a trained model to CTranslate2, and verify that the exported model is equivalent."""
+"""Export a trained model to CTranslate2, and verify that the two models are equivalent."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ TOLERANCE = 1e-4  # largest admissible difference of a token's log-probability
 
 
 def export(request: ExportRequest) -> About:
-    """Export a model to the folder `request.out`, and return what exported.json records.
+    """Export a model to the folder `request.out`, and return the content of exported.json.
 
-    Raise an InputError and write nothing if log-probabilities differ by more than TOLERANCE.
+    If log-probabilities differ by more than TOLERANCE, raise an InputError and write nothing.
     """
     loaded = load(request.path, request.data, request.user_dir, cpu=True)
     data = Path(str(split_paths(loaded.task.cfg.data)[0]))

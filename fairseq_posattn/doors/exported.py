@@ -1,7 +1,7 @@
 """Translate raw text with an exported model, without torch and fairseq.
 
-The folder contains the CTranslate2 model, prepare.json and its segmentation model, and
-exported.json, which records checksums and how the export was verified.
+The folder contains the CTranslate2 model, prepare.json, the segmentation model and exported.json,
+which contains checksums and the result of verifying the export.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class About:
     """The content of exported.json.
 
     longest, longest_target: maximum length of source and translation, including `</s>`.
-    files: the SHA-256 of each other file.
-    sentences: the number of sentences that the export was verified on.
-    difference: the largest difference of a token's log-probability.
-    same: how many of the sentences both programs translate identically.
+    files: the SHA-256 of every other file in the folder.
+    sentences: the number of sentences with which the export was verified.
+    difference: the largest difference between the models' log-probabilities of a token.
+    same: the number of sentences that fairseq and CTranslate2 translate identically.
     checksum: the SHA-256 of all other fields.
     """
 
@@ -91,11 +91,12 @@ class Candidate(NamedTuple):
 
 
 class Translator:
-    """Translates lines of raw text with a model that `posattn export` has written.
+    """Translates lines of raw text with a model exported by `posattn export`.
 
         Translator("exported").translate(["She saw him."], beam=5)
 
-    folder: the exported model. threads: CPU threads per batch; 0 lets CTranslate2 choose.
+    folder: the folder of the exported model.
+    threads: the number of CPU threads per batch; if 0, CTranslate2 chooses the number.
     """
 
     def __init__(self, folder: str | Path, threads: int = 0):
@@ -126,9 +127,11 @@ class Translator:
         alternatives: int = 1,
         first: int = 1,
     ) -> list[list[Candidate]]:
-        """Return the `alternatives` best translations of each line, the best first.
+        """Return the best translations of each line in order of decreasing score.
 
-        lenpen: the length penalty. first: the number of the first line in error messages.
+        lenpen: the length penalty.
+        alternatives: the number of translations per line, at most `beam`.
+        first: the number of the first line, which is used in error messages.
         """
         if alternatives > beam:
             raise InputError(
@@ -153,7 +156,7 @@ class Translator:
         except (RuntimeError, ValueError) as error:
             raise InputError(
                 f"CTranslate2 cannot translate with --beam {beam} and --lenpen {lenpen} "
-                f"({told(error)}); choose smaller numbers"
+                f"({told(error)}); use smaller values"
             ) from error
         if not all(isfinite(score) for one in found for score in one.scores):
             raise InputError(
@@ -169,9 +172,9 @@ class Translator:
 
 
 def search_options(positions: int) -> dict[str, Any]:
-    """Return the options that make CTranslate2's beam search equivalent to fairseq's.
+    """Return the options with which CTranslate2's beam search is equivalent to fairseq's.
 
-    positions: the decoder's maximum length; one position is for the symbol before a translation.
+    positions: the decoder's maximum length, including the start symbol.
     """
     return {
         "max_decoding_length": min(LONGEST, positions - 1),
@@ -184,7 +187,10 @@ def checked_about(folder: Path) -> About:
     """Read exported.json; raise an InputError if a file is missing or was changed."""
     path = folder / ABOUT
     if not path.exists():
-        raise InputError(f"{folder} has no {ABOUT}; name a folder that posattn export has written")
+        raise InputError(
+            f"{folder} contains no {ABOUT}; give the path of a folder that posattn export has "
+            "written"
+        )
     document = read_json(path, REMEDY)
     if "checksum" not in document:
         raise InputError(
@@ -205,24 +211,24 @@ def checked_about(folder: Path) -> About:
 def pipeline_of(folder: Path, about: About) -> TextPipeline:
     """Return the text pipeline of an exported model.
 
-    Raise an InputError if the export has none, or if its words are those of stanza.
+    Raise an InputError if the export has no pipeline, or if splitting words requires stanza.
     """
     if pipeline.FILE not in about.files:
         raise InputError(
-            f"{folder} has no {pipeline.FILE}, which describes how to segment text; {REMEDY}, with "
-            "data that posattn prepare has written"
+            f"{folder} contains no {pipeline.FILE}, which describes how to segment text; {REMEDY}, "
+            "with data that posattn prepare has written"
         )
     found = TextPipeline.load(folder)
     if found.config.splits_parsers_words:
         raise InputError(
-            f"{folder}: the model's words are those of stanza, which needs torch; prepare the data "
-            "with --tokenize moses or spaces, or with sentencepiece, and train again"
+            f"{folder}: stanza tokenised the training data, and stanza needs torch; prepare the "
+            "data with --tokenize moses or spaces, or with sentencepiece, and train again"
         )
     return found
 
 
 def copy_pipeline(data: Path, folder: Path) -> None:
-    """Copy prepare.json and the segmentation model that it names."""
+    """Copy prepare.json and the segmentation model to which it refers."""
     text = TextPipeline.load(data)
     text.segmenter  # noqa: B018  # verifies its checksum
     shutil.copy(data / text.config.segmenter_file, folder)
@@ -240,5 +246,5 @@ def import_ctranslate2() -> ModuleType:
 
 
 def told(error: Exception) -> str:
-    """Return the message of an error on one line."""
+    """Return the message of an error as a single line."""
     return " ".join(str(error).split())

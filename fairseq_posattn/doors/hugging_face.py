@@ -1,9 +1,11 @@
 """Add attention mechanisms to Hugging Face models, and trees to their batches.
 
-The mechanisms act through transformers' AttentionInterface. Their parameters are trained with the
-model, and save_pretrained stores them. Trees are passed as the integer tensor `source_tree` (B 2 T)
-of a batch: `[:, 0]` is the word index of each piece (one more index for all special pieces, -1 for
-padding), and `[:, 1]` the parent index of each word (the root is its own parent).
+The mechanisms use transformers' AttentionInterface. Their parameters are trained with the model and
+stored by save_pretrained.
+
+The trees of a batch are passed as the integer tensor `source_tree`, of shape (B, 2, T). `[:, 0]`
+contains the word index of each piece; all special pieces share one additional index, and padding
+has the index -1. `[:, 1]` contains the index of each word's parent; the root is its own parent.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
-from fairseq_posattn.core.attention.mechanism import Mechanism, PostAttention, PreAttention, Use
+from fairseq_posattn.core.attention.mechanism import Mechanism, Use
+from fairseq_posattn.core.attention.stages import PostAttention, PreAttention
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.doors.attention_interface import NAME, TREE, State, bind_checkpoints, register
 from fairseq_posattn.doors.saved_models import (
@@ -55,10 +58,13 @@ def add_attention(
 
         add_attention(model, "tree_relative(max=16)", layers=[0, 1, 2], neutral=True)
 
-    layers: the layers that mechanisms may act in, counted from 0 (default: all); an `@` in the
-    specification restricts them further. side: "encoder" or "decoder". neutral: initialise the new
-    parameters so that the model's output is unchanged. Afterwards, forward and generate accept
-    `source_tree`. Raise an InputError for unsupported models, mechanisms and layers.
+    layers: indices of the layers that may use the mechanisms (default: all); an `@` in the
+        specification restricts the layers further.
+    side: "encoder" or "decoder".
+    neutral: whether to initialise the new parameters such that the model's output is unchanged.
+
+    After this call, forward and generate accept `source_tree`. An InputError is raised for
+    unsupported models, mechanisms and layers.
     """
     attentions = attentions_of(model, side)
     check_numbers(layers, len(attentions))
@@ -102,12 +108,15 @@ def add_attention(
 
 
 def from_pretrained(kind: Any, folder: str | Path, **options: Any) -> Any:
-    """Load a model of the class `kind`, saved by save_pretrained, with its mechanisms.
+    """Load a model with mechanisms that was saved with save_pretrained.
 
         model = from_pretrained(MarianMTModel, "folder")
 
-    `options` are passed to the class's own from_pretrained. Raise an InputError if a file was
-    changed since it was saved, or if weights are missing, unknown or not finite.
+    kind: the class of the model.
+    options: passed to the from_pretrained method of this class.
+
+    An InputError is raised if a file was changed after it was saved, or if weights are missing,
+    unknown or not finite.
     """
     folder = Path(folder)
     check_sums(folder)
@@ -135,7 +144,7 @@ def half_of(model: Any, side: str) -> Any:
 
 
 def attentions_of(model: Any, side: str) -> list[Any]:
-    """Return the self-attention module of each layer; raise an InputError if unsupported."""
+    """Return each layer's self-attention module; raise an InputError for unsupported models."""
     named = half_of(model, side).named_modules()
     found = [module for name, module in named if SELF_ATTENTION.search(name)]
     kind = type(model).__name__
@@ -179,7 +188,10 @@ def shape_of(model: Any, attention: Any) -> AttentionShape:
 
 
 def refuse(uses: Sequence[Use], side: str) -> None:
-    """Refuse mechanisms that need more than queries, keys, values and trees."""
+    """Raise a SpecificationError for mechanisms that do not work in Hugging Face models.
+
+    Mechanisms may use only queries, keys, values and trees.
+    """
     for use in uses:
         mechanism, reason = use.mechanism, ""
         if issubclass(mechanism, (PreAttention, PostAttention)):
@@ -202,17 +214,20 @@ def refuse(uses: Sequence[Use], side: str) -> None:
 
 
 def refuse_not_neutral(uses: Sequence[Use]) -> None:
-    """Refuse mechanisms without an initialisation that leaves the output unchanged."""
+    """Raise a SpecificationError for mechanisms that cannot be initialised neutrally.
+
+    A neutral mechanism leaves the output of the model unchanged.
+    """
     for use in uses:
         neutral = use.mechanism.neutral
         if neutral is None or neutral not in str(use) or use.mechanism.name == "alibi":
             raise SpecificationError(
-                f"'{use}' changes the model's output before training; leave out neutral"
+                f"'{use}' changes the model's output before training; omit neutral=True"
             )
 
 
 def alone(half: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Begin a new batch if the encoder or decoder is called on its own, maybe with trees."""
+    """Start a new batch, possibly with trees, if the encoder or decoder is called directly."""
     tree = kwargs.pop(TREE, None)
     if not WITHIN.get():
         half.__dict__[f"{NAME}_state"].begin(tree, [*args, *kwargs.values()])
@@ -229,7 +244,7 @@ def within() -> Iterator[None]:
 
 
 def without_weights(kind: Any) -> Any:
-    """Return an empty model of `taking_trees(kind)`, whose attributes pickle restores."""
+    """Return an instance of `taking_trees(kind)` without attributes, which pickle restores."""
     register()
     made = taking_trees(kind)
     return made.__new__(made)

@@ -1,7 +1,8 @@
-"""Verify that an exported model is equivalent to the trained one.
+"""Verify that an exported model is equivalent to the trained model.
 
-fairseq and CTranslate2 score the same sentence pairs: sentences of a subset with fairseq's
-translations, and synthetic pairs of many lengths that cover all symbols and unknown words.
+fairseq and CTranslate2 score the same sentence pairs. The pairs are sentences of a data subset with
+fairseq's translations, and synthetic pairs of many lengths, which cover all symbols and unknown
+words.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ UNKNOWN = "an unknown word"  # no piece contains a space
 
 
 class Symbol(NamedTuple):
-    """A symbol: its number in fairseq's vocabulary and its name in CTranslate2's."""
+    """A symbol, with its index in fairseq's dictionary and its name in CTranslate2's vocabulary."""
 
     number: int
     name: str
@@ -44,9 +45,11 @@ class Pair(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """The largest difference of a token's log-probability.
+    """The result of comparing a model with its export.
 
-    sentences, same: the number of translated sentences, and of identical translations.
+    difference: the largest difference between the models' log-probabilities of a token.
+    sentences: the number of translated sentences.
+    same: the number of sentences with identical translations.
     """
 
     difference: float
@@ -55,7 +58,10 @@ class Proof(NamedTuple):
 
 
 def prove(loaded: Loaded, folder: Path, subset: str, sentences: int) -> Proof:
-    """Compare a model with its export in the folder; translate up to `sentences` of the subset."""
+    """Compare a model with its export in `folder`.
+
+    sentences: the maximum number of sentences that are translated.
+    """
     translator = import_ctranslate2().Translator(str(folder), device="cpu")
     pairs = synthetic_pairs(loaded)
     difference = largest_difference(loaded, translator, pairs)
@@ -75,9 +81,10 @@ def prove(loaded: Loaded, folder: Path, subset: str, sentences: int) -> Proof:
 
 
 def largest_difference(loaded: Loaded, translator: Any, pairs: Sequence[Pair]) -> float:
-    """Return the largest difference of a token's log-probability.
+    """Return the largest difference between both models' log-probabilities of a token.
 
-    For log-probabilities below -1, it is the relative difference, as rounding errors grow.
+    For log-probabilities below -1, the relative difference is used, because rounding errors grow
+    with their magnitude.
     """
     ours = np.concatenate([log_probabilities(loaded, pair) for pair in progress(pairs)])
     scored = translator.score_batch(
@@ -108,7 +115,7 @@ def log_probabilities(loaded: Loaded, pair: Pair) -> np.ndarray:
 
 
 def translated(loaded: Loaded, subset: str, sentences: int) -> Iterator[Pair]:
-    """Yield sentences of a subset with the model's translations; skip those that are too long."""
+    """Yield a subset's sentences with the model's translations; skip overlong sentences."""
     task, models = loaded.task, [loaded.model]
     task.load_dataset(subset)
     dataset = task.dataset(subset)
@@ -127,7 +134,10 @@ def translated(loaded: Loaded, subset: str, sentences: int) -> Iterator[Pair]:
 
 
 def synthetic_pairs(loaded: Loaded) -> list[Pair]:
-    """Return random pairs up to the model's maximum length that cover both vocabularies."""
+    """Return random sentence pairs that cover both vocabularies.
+
+    Their lengths range up to the model's maximum length.
+    """
     positions = loaded.model.max_positions()
     sources = synthetic_sentences(loaded.task.source_dictionary, positions[0] - 1)
     targets = synthetic_sentences(loaded.task.target_dictionary, positions[1] - 1)
@@ -136,9 +146,9 @@ def synthetic_pairs(loaded: Loaded) -> list[Pair]:
 
 
 def synthetic_sentences(dictionary: Any, longest: int) -> list[list[Symbol]]:
-    """Return random sentences of growing lengths that cover the vocabulary.
+    """Return random sentences of increasing length that cover the vocabulary.
 
-    An unknown word replaces the padding symbol.
+    The padding symbol is replaced by an unknown word.
     """
     symbols = [Symbol(*symbol) for symbol in enumerate(vocabulary(dictionary))]
     symbols[dictionary.pad()] = Symbol(dictionary.unk(), UNKNOWN)
@@ -151,7 +161,7 @@ def synthetic_sentences(dictionary: Any, longest: int) -> list[list[Symbol]]:
 
 
 def lengths(longest: int) -> list[int]:
-    """Return the sentence lengths to try, in increasing order."""
+    """Return the sentence lengths to test, in increasing order."""
     found, length = [], 1
     while length < longest:
         found.append(length)

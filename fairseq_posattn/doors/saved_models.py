@@ -1,7 +1,7 @@
-"""Load models that save_pretrained has saved with mechanisms, and check them strictly.
+"""Load models with mechanisms that were saved with save_pretrained, and check them strictly.
 
-transformers initialises missing weights randomly and ignores unknown files and weights; here, each
-of these is an error.
+transformers initialises missing weights randomly, and ignores unknown files and weights. This
+module raises an error in each of these cases.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AGAIN = "save the model again"
 
 @dataclass(frozen=True)
 class Added:
-    """The arguments of add_attention for one side of a model."""
+    """The arguments of add_attention for the encoder or decoder of a model."""
 
     specification: str
     layers: list[int] | None
@@ -37,7 +37,7 @@ class Added:
 
 @dataclass(frozen=True)
 class Sides:
-    """The entry `posattn` of a config.json."""
+    """The entry `posattn` in config.json."""
 
     encoder: Added | None = None
     decoder: Added | None = None
@@ -45,16 +45,18 @@ class Sides:
 
 @dataclass(frozen=True)
 class Index(Open):
-    """The index of weights that are stored in several files."""
+    """The index of a model's weights, if they are stored in several files."""
 
     weight_map: dict[str, str]
 
 
 def added_in(folder: Path, kind: str) -> dict[str, Added]:
-    """Read the arguments of add_attention for each side from config.json."""
+    """Return the arguments of add_attention for encoder and decoder, as recorded in config.json."""
     path = folder / CONFIG
     if not path.is_file():
-        raise InputError(f"{path} does not exist; name a folder that save_pretrained has written")
+        raise InputError(
+            f"{path} does not exist; give the path of a folder that save_pretrained has written"
+        )
     config = read_json_value(path, AGAIN)
     if not isinstance(config, dict) or not config.get(NAME):
         raise InputError(f"{path}: the model has no mechanisms; use {kind}.from_pretrained")
@@ -71,7 +73,7 @@ def write_sums(folder: Path) -> None:
 
 
 def check_sums(folder: Path) -> None:
-    """Raise an InputError if a file is missing or was changed since it was saved."""
+    """Raise an InputError if a file is missing or was changed after it was saved."""
     if not (folder / SUMS).exists():  # saved by an older version
         return
     for line in read_lines(folder / SUMS):
@@ -85,7 +87,10 @@ def check_sums(folder: Path) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files with the model's weights; raise an InputError if there are others."""
+    """Return the files with the model's weights.
+
+    Raise an InputError if there are other weight files, which do not belong to the model.
+    """
     expected = {WEIGHTS}
     if (folder / INDEX).exists():
         expected = set(read_record(Index, folder / INDEX, AGAIN).weight_map.values())
@@ -124,7 +129,7 @@ def own_weights(paths: Iterable[Path]) -> dict[str, Tensor]:
 
 
 def load(kind: Any, folder: Path, options: dict[str, Any]) -> tuple[Any, set[str]]:
-    """Load a model without its mechanisms; also return the names of unused weights."""
+    """Load a model without its mechanisms; return the model and the names of unused weights."""
     try:
         with only_errors():
             model, info = kind.from_pretrained(folder, **options, output_loading_info=True)
@@ -166,7 +171,7 @@ def missing_weight(folder: Path, name: str) -> InputError:
 
 @contextmanager
 def only_errors() -> Iterator[None]:
-    """Suppress transformers' warnings about weights, which load and load_own check themselves."""
+    """Suppress transformers' warnings about weights, because load and load_own check them."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

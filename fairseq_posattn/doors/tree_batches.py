@@ -17,7 +17,7 @@ from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.projection import Span, checked_parents, dense, project_line
 from fairseq_posattn.trees.sentence import Sentence
 
-# Tokenizer options that would break the alignment of pieces and words, by remedy.
+# Tokenizer options that would break the alignment of pieces and words, grouped by remedy.
 REFUSED = {
     "leave it out, as the collator pads batches": ("padding", "pad_to_multiple_of"),
     "leave it out, as the collator creates tensors": ("return_tensors",),
@@ -30,12 +30,14 @@ REFUSED = {
 
 
 def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]:
-    """Tokenise a sentence, and align its tree with the pieces as `source_tree`.
+    """Tokenise a sentence, and align its tree with the pieces.
 
         encode(tokenizer, Sentence(["She", "saw", "him"], [2, 0, 2]), truncation=True)
 
-    `options` for a single sentence, such as `truncation` and `max_length`, are passed to the
-    tokenizer; an InputError refuses others, and sentences whose tree is missing or not a tree.
+    options: keyword arguments passed to the tokenizer, for example `truncation` and `max_length`.
+
+    The aligned tree is returned as the entry `source_tree`. An InputError is raised for options
+    that do not apply to a single sentence, and for sentences whose tree is missing or invalid.
     """
     for remedy, names in REFUSED.items():
         for name in names:
@@ -74,7 +76,7 @@ def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]
 
 
 class TreeCollator:
-    """Wraps a Hugging Face data collator, and adds the trees of `encode` to its batches.
+    """Wraps a Hugging Face data collator, and adds the trees created by `encode` to its batches.
 
     collator = TreeCollator(DataCollatorForSeq2Seq(tokenizer, model))
     """
@@ -98,7 +100,7 @@ class TreeCollator:
             if len(words) != real[row].sum():
                 raise InputError(
                     f"sentence {row} of the batch has {int(real[row].sum())} pieces, but its "
-                    f"{TREE} has {len(words)}; create both in one call of encode"
+                    f"{TREE} has {len(words)}; create both in the same call to encode"
                 )
             table[row, 0, : real.size(1)][real[row]] = torch.tensor(words)
             table[row, 1, : len(parents)] = torch.tensor(parents)

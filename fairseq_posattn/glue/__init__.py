@@ -1,2 +1,1 @@
-"""The fairseq integration: models, tasks, criterions, optimizers, datasets, and patches of fairseq
-itself."""
+"""Integration with fairseq: models, tasks, criterions, optimizers, datasets and patches."""

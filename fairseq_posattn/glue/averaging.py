@@ -1,4 +1,4 @@
-"""Average the parameters of several checkpoints of one training (Vaswani et al. 2017)."""
+"""Average the parameters of several checkpoints of one training run (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from fairseq_posattn.glue.patches.safe import load_plain, register_classes
 from fairseq_posattn.io.lock import locked
 
 BY_UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt")
-MAY_CHANGE = re.compile(r"drop|_activations|min_params_to_wrap")  # options of training only
+MAY_CHANGE = re.compile(r"drop|_activations|min_params_to_wrap")  # options for training only
 BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 
 
 def newest(run: str | os.PathLike, count: int) -> list[Path]:
-    """Return the last `count` checkpoints, oldest first, saved by update or else by epoch."""
+    """Return the last `count` checkpoints of a training run, oldest first.
+
+    Checkpoints named by their number of updates are preferred to checkpoints named by their epoch.
+    """
     names = sorted(os.listdir(run))
     for kind in (BY_UPDATES, BY_EPOCH):
         found = sorted((int(m[1]), name) for name in names if (m := kind.fullmatch(name)))
@@ -33,8 +36,8 @@ def newest(run: str | os.PathLike, count: int) -> list[Path]:
     of_kind = " named by updates" if found and kind is BY_UPDATES else ""
     if len(found) < count:
         raise InputError(
-            f"{run}: the folder has {len(found)} checkpoints{of_kind}, but --last requests "
-            f"{count}; train longer, or average fewer with --last"
+            f"{run}: the folder contains {len(found)} checkpoints{of_kind}, but --last requests "
+            f"{count}; train longer, or use a smaller --last"
         )
     return [Path(run) / name for _, name in found[-count:]]
 
@@ -42,7 +45,8 @@ def newest(run: str | os.PathLike, count: int) -> list[Path]:
 def average(paths: Sequence[str | os.PathLike]) -> dict:
     """Return the last checkpoint, with its parameters replaced by the mean over all checkpoints.
 
-    Raise an InputError if they are not of one training, or contain non-finite values.
+    Raise an InputError if the checkpoints are not from the same training run, or if a parameter is
+    NaN or infinite.
     """
     sums: dict[str, torch.Tensor] = {}
     origin: dict[str, Any] = {}
@@ -60,10 +64,10 @@ def average(paths: Sequence[str | os.PathLike]) -> dict:
 
 
 def origin_of(checkpoint: dict) -> dict[str, Any]:
-    """Return the properties that all checkpoints of one training share, as far as stored.
+    """Return the properties that all checkpoints of a training run share, if they are stored.
 
-    These are the task, the seed, the languages, the fingerprints of the data, and the options of
-    the model. fairseq's own models also store options of other parts, which are left out.
+    These are the task, the seed, the languages, the fingerprints of the data, and the model
+    options. Options of other components, which are stored with fairseq's own models, are excluded.
     """
     trained_on = (checkpoint.get("task_state") or {}).get(trained.KEY) or {}
     cfg = checkpoint.get("cfg") or {}
@@ -90,40 +94,48 @@ def plain(part: Any) -> dict[str, Any]:
 def check_same_training(
     origin: dict[str, Any], own: dict[str, Any], first: str | os.PathLike, path: str | os.PathLike
 ) -> None:
-    """Refuse a checkpoint of another model, data or seed; missing information is no reason."""
+    """Raise an InputError if a checkpoint differs from the first one in model, data or seed.
+
+    Properties that are missing from either checkpoint are not compared.
+    """
     for name in sorted(origin.keys() & own.keys()):
         here, there = own[name], origin[name]
         unknown = [value for value in (here, there) if value in (None, {})]
         if here != there and not unknown and not MAY_CHANGE.search(name):
             found = (
-                "differs" if isinstance(here, dict) else f"is {here!r} here, but {there!r} there"
+                "differs"
+                if isinstance(here, dict)
+                else f"is {here!r} in the former, but {there!r} in the latter"
             )
             raise InputError(
-                f"{path} and {first} are from different trainings, because {name} {found}; average "
-                "checkpoints of one training"
+                f"{path} and {first} are from different training runs, because {name} {found}; "
+                "average checkpoints of one training run"
             )
 
 
 def check_same_model(sums: dict, model: dict, first, path) -> None:
-    """Refuse a checkpoint whose parameters differ from earlier ones in their names or shapes."""
+    """Raise an InputError if the names or shapes of parameters differ between checkpoints."""
     if not sums:
         return
     for name in sorted(sums.keys() ^ model.keys()):
         raise InputError(
             f"{path} and {first} have different architectures, because only one has {name}; "
-            "average checkpoints of one training"
+            "average checkpoints of one training run"
         )
     for name, total in sums.items():
         if total.shape != model[name].shape:
             raise InputError(
                 f"{path} and {first} have different architectures, because {name} has the shape "
-                f"{tuple(model[name].shape)} here, but {tuple(total.shape)} there; "
-                "average checkpoints of one training"
+                f"{tuple(model[name].shape)} in the former, but {tuple(total.shape)} in the "
+                "latter; average checkpoints of one training run"
             )
 
 
 def write_average(run: str | Path, last: int, out: str | Path) -> list[Path]:
-    """Write the mean of the last checkpoints, without optimizer state, and return their paths."""
+    """Write a checkpoint with the mean parameters of the last checkpoints, without optimizer state.
+
+    Return the paths of the averaged checkpoints.
+    """
     register_classes()
     paths = newest(run, last)
     with locked(out):

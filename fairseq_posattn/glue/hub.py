@@ -14,12 +14,12 @@ from fairseq.hub_utils import GeneratorHubInterface
 
 
 class StructuredHubInterface(GeneratorHubInterface):
-    """fairseq's hub interface, with trees from the caller or from the task's tree provider."""
+    """fairseq's hub interface; trees are passed by the caller or supplied by the tree provider."""
 
     def __init__(self, cfg, task, models):
         super().__init__(cfg, task, models)
         if self.bpe is None and hasattr(task, "new_sentences"):
-            self.bpe = task.build_bpe(None)  # segments text as the training data were
+            self.bpe = task.build_bpe(None)  # segments text like the training data
         else:
             task.own_bpe = True
 
@@ -33,8 +33,8 @@ class StructuredHubInterface(GeneratorHubInterface):
     ) -> list[str]:
         """Return the translation of each sentence.
 
-        trees: for each sentence, the parents of its words, counted from 1 with 0 for the root.
-            None lets the task's provider find the trees.
+        trees: for each sentence, the index of each word's parent, starting from 1; 0 marks the
+            root. If None, the task's tree provider supplies the trees.
         """
         if isinstance(sentences, str):
             trees = None if trees is None else [trees]
@@ -44,7 +44,7 @@ class StructuredHubInterface(GeneratorHubInterface):
         return [self.decode(best[0]["tokens"]) for best in hypotheses]
 
     def segmented(self, sentences: list[str], trees) -> list[str]:
-        """Return the pieces of each sentence, and queue their trees in the task."""
+        """Return the pieces of each sentence, and queue the trees of the sentences in the task."""
 
         def encode(sentence: str) -> str:
             return self.apply_bpe(self.tokenize(sentence))

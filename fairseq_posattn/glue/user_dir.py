@@ -1,4 +1,4 @@
-"""Support --user-dir in commands that are not fairseq's own programs."""
+"""Support for --user-dir in commands that are not fairseq's own programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairseq_posattn.errors import InputError
 
 
 def import_user_dir(folder: str | None) -> None:
-    """Import the user's classes from a folder, as fairseq's programs do for --user-dir."""
+    """Import the user's classes from a folder, like fairseq's option --user-dir."""
     try:
         import_user_module(Namespace(user_dir=folder))
     except FileNotFoundError as error:

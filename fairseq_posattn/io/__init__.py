@@ -1,1 +1,1 @@
-"""Read files and validate their contents, write them atomically, and lock them."""
+"""Read files and validate their contents, write files atomically, and lock them."""

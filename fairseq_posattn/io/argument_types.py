@@ -1,6 +1,6 @@
 """Build the argument parsers of all commands, and convert and validate option values.
 
-The options that several commands share are defined here, too.
+Options that several commands share are also defined here.
 """
 
 import sys
@@ -47,7 +47,11 @@ class Parser(ArgumentParser):
 
 
 class Help(RawDescriptionHelpFormatter):
-    """Show N, X or PATH for the value of an option, or for text the last word of its name."""
+    """A help formatter with short placeholders for option values.
+
+    The placeholder is N for integers, X for other numbers, PATH for paths, and otherwise the last
+    word of the option's name.
+    """
 
     def _get_default_metavar_for_optional(self, action: Action) -> str:
         return METAVARS.get(action.type) or action.dest.rpartition("_")[2].upper()
@@ -57,14 +61,16 @@ class Help(RawDescriptionHelpFormatter):
 
 
 def command_parser(name: str, description: str | None) -> ArgumentParser:
-    """Return a parser whose usage line shows the name of the installed command."""
+    """Return a parser whose usage line shows the installed command."""
     return Parser(prog=name, description=description)
 
 
 def add_model_options(parser: ArgumentParser) -> None:
     """Add --user-dir and --cpu, which all commands that load a trained model accept."""
     parser.add_argument(
-        "--user-dir", metavar="FOLDER", help="import your own classes that the model uses"
+        "--user-dir",
+        metavar="FOLDER",
+        help="import this file, folder or module with custom classes that the model uses",
     )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
 
@@ -75,9 +81,11 @@ def option(
     """Return a dataclass field that `add_fields` turns into a command-line option.
 
     A field without a default becomes a positional argument, unless `required=True`. A list accepts
-    several values; a bool becomes a flag. group: heading in the help. flag: name of the option, if
-    it differs from the field's. more: further arguments of `add_argument`, and the `key` of the
-    field in a JSON document, if it differs from the field's name.
+    several values; a bool becomes a flag.
+
+    group: the heading in the help text.
+    more: further arguments of `add_argument`. In addition, `flag` sets the name of the option, and
+        `key` the name of the field in a JSON document, if they differ from the name of the field.
     """
     metadata = {"group": group, "help": help, "metavar": metavar, **more}
     if isinstance(default, list):
@@ -91,9 +99,10 @@ def add_fields(
     either: Collection[str] = (),
     short: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Add one option per field that `option` made to a parser or argument group.
+    """Add one option to a parser or argument group for each field that `option` created.
 
-    either: fields of which exactly one must be given. short: short flags by field, such as -t.
+    either: fields of which exactly one must be given.
+    short: short flags by field name, such as -t.
     """
     groups: dict[str, Any] = {"": parser}
     one_of = parser.add_mutually_exclusive_group(required=True) if either else parser
@@ -122,9 +131,9 @@ def add_fields(
 
 
 def chosen(kind: type[Kind], options: Namespace, **others: Any) -> Kind:
-    """Return the dataclass filled with the parsed options that `add_fields` added for it.
+    """Return an instance of the dataclass with the parsed values of its options.
 
-    others: values of fields that are not options, or that replace the parsed ones.
+    others: values for fields that are not options, or values that override parsed ones.
     """
     names = [one.name for one in fields(kind) if "group" in one.metadata]  # type: ignore[arg-type]
     return kind(**{**{name: getattr(options, name) for name in names}, **others})
@@ -133,14 +142,14 @@ def chosen(kind: type[Kind], options: Namespace, **others: Any) -> Kind:
 def asked(
     kind: type[Kind], name: str, description: str | None, words: Sequence[str] | None = None
 ) -> Kind:
-    """Parse the command line (or `words`) with one option per field, and return the dataclass."""
+    """Parse the command line (or `words`) with one option per field into a dataclass instance."""
     parser = command_parser(name, description)
     add_fields(parser, kind)
     return chosen(kind, parser.parse_args(words))
 
 
 def new_folder(text: str) -> Path:
-    """Convert to a path; with a leading `-` it becomes absolute, so it is not read as an option."""
+    """Convert text to a path, which is made absolute if it would otherwise look like an option."""
     return Path(text).absolute() if text.startswith("-") else Path(text)
 
 
@@ -152,29 +161,29 @@ def plain_whole(text: str, least: int, wanted: str) -> int:
 
 
 def whole(text: str) -> int:
-    """Read a whole number."""
+    """Convert text to an integer."""
     return plain_whole(text, -TOO_LARGE, "a whole number")
 
 
 def positive(text: str) -> int:
-    """Read a whole number above 0."""
+    """Convert text to an integer greater than 0."""
     return plain_whole(text, 1, "a number above 0")
 
 
 def not_negative(text: str) -> int:
-    """Read a whole number that is 0 or more."""
+    """Convert text to an integer that is 0 or greater."""
     return plain_whole(text, 0, "a number that is not negative")
 
 
 def decimal(text: str) -> float:
-    """Read a finite number."""
+    """Convert text to a finite float."""
     if (number := decimal_number(text)) is None:
         raise ArgumentTypeError(f"expected a number, found '{text}'")
     return number
 
 
 def between(least: float, most: float) -> Callable[[str], Any]:
-    """Return a converter for numbers from `least` to `most`; integer limits admit integers only."""
+    """Return a converter for numbers from `least` to `most`; if both are int, so is the result."""
     is_whole = isinstance(least, int)
     reader: Callable[[str], float | None] = plain_number if is_whole else decimal_number
     wanted, form = ("a whole number", ",") if is_whole else ("a number", ",g")

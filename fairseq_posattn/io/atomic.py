@@ -1,9 +1,9 @@
 """Write files and folders atomically: they appear under their names only when complete.
 
-Data is written to a temporary file in the target's folder, `.RANDOM.partial.NAME`, which is renamed
-at the end, so two runs with the same output never write to the same file. The writer locks the
-temporary file while it runs. The next run with the same output removes unlocked temporary files,
-which are leftovers of killed runs.
+Data is written to a temporary file `.RANDOM.partial.NAME` in the target's folder and renamed at the
+end, so two runs with the same output never write to the same file. The temporary file is locked
+while it is being written. The next run with the same output removes unlocked temporary files, which
+are leftovers of killed runs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def written_whole(path: str | Path) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def written_together(paths: Sequence[str | Path]) -> Iterator[list[TextIO]]:
-    """Write several text files like `written_whole`; none is renamed before all are complete.
+    """Write several text files as `written_whole` does, but rename none before all are complete.
 
-    A lock keeps two concurrent runs from leaving a mixture of their files.
+    A lock prevents a mixture of files from two concurrent runs.
     """
     refuse_twice(paths)
     with contextlib.ExitStack() as stack:
@@ -69,7 +69,7 @@ def written_together(paths: Sequence[str | Path]) -> Iterator[list[TextIO]]:
 def replaced_whole(path: str | Path) -> Iterator[Path]:
     """Yield the path of an empty temporary file that replaces `path` if the block succeeds.
 
-    Write to this file; do not replace it by another file.
+    The caller must write to this temporary file and must not replace it with another file.
     """
     with replaced_together([path]) as (partial,):
         yield partial
@@ -77,7 +77,7 @@ def replaced_whole(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaced_together(paths: Sequence[str | Path]) -> Iterator[list[Path]]:
-    """Yield several paths like `replaced_whole`; no file is renamed before all are complete."""
+    """Replace several paths like `replaced_whole`; no file is renamed before all are complete."""
     files: list[_PartialFile] = []
     try:
         for path in paths:
@@ -94,7 +94,10 @@ def replaced_together(paths: Sequence[str | Path]) -> Iterator[list[Path]]:
 
 
 class _PartialFile:
-    """A temporary file in the folder of its target; pipes and devices are written directly."""
+    """A temporary file in the folder of its target.
+
+    If the target is a pipe or a device, it is written directly.
+    """
 
     def __init__(self, path: str | Path):
         refuse_redirected(path)
@@ -121,7 +124,7 @@ class _PartialFile:
         os.replace(self.path, self.target)
 
     def discard(self) -> None:
-        """Remove the file unless it was renamed, and release its lock."""
+        """Remove the file unless it has been renamed, and release its lock."""
         if self.held is None:
             return
         if is_still(self.path, self.held):
@@ -147,18 +150,18 @@ def new_folder(target: Path) -> Path:
 
 
 def temp_name(target: Path) -> Path:
-    """Return an unused temporary path in the folder of the target, ending in the target's name."""
+    """Return an unused temporary path in the target's folder, ending in the target's name."""
     return target.with_name(f".{secrets.token_hex(RANDOM_BYTES)}{name_end(target)}")
 
 
 def name_end(target: Path) -> str:
-    """Return the end of all temporary names for a target; names are limited to 255 bytes."""
+    """Return the suffix of the target's temporary names; file names are limited to 255 bytes."""
     name = target.name if len(os.fsencode(target.name)) <= 220 else target.name[-50:]
     return f"{PARTIAL}{name}"
 
 
 def leftovers(target: Path) -> list[Path]:
-    """List the temporary files and folders of a target, both those in use and abandoned ones."""
+    """List the temporary files and folders of a target, including those in use."""
     name = re.compile(rf"\.[0-9a-f]{{{2 * RANDOM_BYTES}}}{re.escape(name_end(target))}")
     with contextlib.suppress(FileNotFoundError), os.scandir(target.parent) as entries:
         return [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
@@ -194,9 +197,9 @@ def folder_written_whole(
 ) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to `folder` if the block ends without an error.
 
-    With `replace`, an existing folder is replaced at the very end; otherwise it is an error. A
-    concurrent run that creates the same folder is refused; pass `lock=False` if the caller already
-    prevents this by its own lock.
+    With `replace`, an existing folder is replaced at the very end. Otherwise, an existing folder is
+    an error. If another run is creating the same folder, an error is raised; pass `lock=False` if
+    the caller already prevents this with its own lock.
     """
     target = Path(os.path.realpath(folder))
     refuse_file(target)
@@ -232,7 +235,7 @@ def put_back(target: Path) -> None:
 
 
 def _swap_in(partial: Path, target: Path) -> None:
-    """Move the old folder, if any, out of the way and rename the new one to the target."""
+    """Rename the old folder, if there is one, and then rename the new folder to the target."""
     replaced = replaced_name(target)
     if target.exists():
         os.rename(target, replaced)
@@ -241,5 +244,5 @@ def _swap_in(partial: Path, target: Path) -> None:
 
 
 def replaced_name(target: Path) -> Path:
-    """Return the path of the old folder while the new one is renamed."""
+    """Return the name that the old folder has while the new folder is being renamed."""
     return target.with_name(f".replaced.{target.name}")

@@ -1,4 +1,4 @@
-"""Compute checksums, by which a later step recognises whether a file has changed."""
+"""Compute checksums, with which later steps detect changed files."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def sha256(path: str | os.PathLike[str]) -> str:
 
 
 def fingerprint(path: str | Path) -> dict[str, Any]:
-    """Return the size in bytes and the SHA-256 of a file; refuse a pipe."""
+    """Return the size in bytes and the SHA-256 checksum of a file; raise an error for a pipe."""
     refuse_stream(path)
     return {"bytes": os.path.getsize(path), "sha256": sha256(path)}

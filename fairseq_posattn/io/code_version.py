@@ -14,9 +14,10 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 @cache
 def code_version() -> str:
-    """Return the package version; in a Git checkout with the commit: 0.2.0+1a2b3c4d5e.changed.
+    """Return the version of the package, for instance 0.2.0.
 
-    The suffix `.changed` marks a checkout with uncommitted changes.
+    In a Git checkout, the version includes the commit: 0.2.0+1a2b3c4d5e. The suffix `.changed`
+    indicates uncommitted changes.
     """
     if not (CHECKOUT / ".git").exists():
         return __version__

@@ -1,4 +1,4 @@
-"""Run a command; print any error as one line and exit with code 1."""
+"""Run a command; if it fails, print the error as one line and exit with code 1."""
 
 import errno
 import logging
@@ -34,7 +34,7 @@ FORESEEN = re.compile(
 def run(main: Callable[[], None]) -> NoReturn:
     """Run a command and exit with code 0, or print one line `error: ...` and exit with code 1.
 
-    The log level is set to warnings here, because a module of fairseq would lower it.
+    This function also sets the log level to warnings, because a module of fairseq would lower it.
     """
     logging.basicConfig(format="%(levelname)s | %(name)s | %(message)s")
     try:
@@ -48,7 +48,7 @@ def run(main: Callable[[], None]) -> NoReturn:
 
 
 def error_line(error: Exception) -> str:
-    """Return the line to print; the traceback of an unexpected error is saved to a file."""
+    """Return the line to print. The traceback of an unexpected error is saved to a file."""
     if asked := os.environ.get(TRACEBACK) == "1":
         traceback.print_exception(error)
     if message := foreseen(error):
@@ -68,7 +68,7 @@ def foreseen(error: Exception) -> str | None:
 
 
 def describe(error: Exception) -> str:
-    """Return what went wrong, where, and what to do."""
+    """Return a message that states what went wrong, where, and how to fix it."""
     if IN_WORKER in str(error):  # raised in one of fairseq's data-loading workers
         return last_line(error).partition(": ")[2]
     if not isinstance(error, OSError) or error.strerror is None:
@@ -88,8 +88,8 @@ def last_line(error: Exception) -> str:
 def one_line(text: str, end: str = "") -> str:
     """Return text + end as one line of at most LONGEST printable characters.
 
-    A longer line is shortened in the middle: its start contains the file name, and its end, from
-    the first semicolon on, the remedy.
+    If the line is longer, its middle is omitted. The start contains the file name; the end, from
+    the first semicolon on, contains the remedy.
     """
     text = re.sub(r"\s*\n\s*", " ", text.strip())
     shown = "".join(char if char.isprintable() else escaped(char) for char in text + end)
@@ -101,18 +101,21 @@ def one_line(text: str, end: str = "") -> str:
 
 
 def escaped(char: str) -> str:
-    """Return a character as an escape of a Python string, such as \\x1b."""
+    """Return the Python escape sequence of a character, such as \\x1b."""
     return char.encode("unicode_escape").decode("ascii")
 
 
 def place_of(error: Exception) -> str:
-    """Return the file and the line of the code that raised an error."""
+    """Return the file and line of the code that raised an error."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
 
 
 def keep_traceback(error: Exception) -> str:
-    """Save the traceback to a file and return its path, or else how to print the traceback."""
+    """Save the traceback to a file and return its path.
+
+    If it cannot be saved, return instructions for printing it instead.
+    """
     text = "".join(traceback.format_exception(error))
     try:
         with tempfile.NamedTemporaryFile(

@@ -1,7 +1,7 @@
-"""Read and write text and JSON files, plain or compressed, and refuse malformed ones.
+"""Read and write plain or compressed text and JSON files, and reject malformed files.
 
-Text is UTF-8, and lines end only at "\\n" or "\\r\\n", not at characters such as U+2028 or U+0085,
-at which Python's `splitlines` splits as well.
+Text is UTF-8. Lines end only at "\\n" or "\\r\\n", not at characters such as U+2028 or U+0085,
+where Python's `splitlines` also splits.
 """
 
 import codecs
@@ -28,7 +28,7 @@ XZ_PRESET = 3  # five times as fast as the default, 6; files are an eighth large
 
 
 class PackingError(ValueError):
-    """A .zst file cannot be decompressed."""
+    """Raised if a .zst file cannot be decompressed."""
 
 
 PACKING_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, PackingError)
@@ -50,7 +50,7 @@ def open_to_write(path: str | Path) -> BinaryIO:
 
 
 def open_zst(path: str | Path, mode: Mode) -> BinaryIO:
-    """Open a .zst file: read one or several frames, or write one frame with a checksum."""
+    """Open a .zst file for reading all of its frames, or for writing one frame with a checksum."""
     zstandard = import_zstandard(path)
     if mode == "wb":
         compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
@@ -64,7 +64,7 @@ def import_zstandard(path: str | Path) -> ModuleType:
         import zstandard
     except ImportError:
         raise InputError(
-            f"{path}: the package zstandard is missing; pip install 'fairseq_posattn[parse]'"
+            f"{path}: the package zstandard is missing; run pip install 'fairseq_posattn[parse]'"
         ) from None
     return zstandard
 
@@ -147,7 +147,11 @@ def decoded(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
 
 
 def read_rows(path: str | Path, columns: int | None = None) -> list[list[str]]:
-    """Read a tab-separated table; refuse rows of other lengths than `columns` or the first row."""
+    """Read a tab-separated table.
+
+    Raise an InputError for a row that does not have `columns` columns or, if `columns` is None, as
+    many columns as the first row.
+    """
     rows = [line.split("\t") for line in read_lines(path)]
     if not rows:
         raise InputError(f"{path}: expected a table, but the file is empty; create it again")
@@ -162,7 +166,7 @@ def read_rows(path: str | Path, columns: int | None = None) -> list[list[str]]:
 
 
 def read_json(path: str | Path, remedy: str) -> dict[str, Any]:
-    """Read a JSON object that this package wrote; `remedy` ends the message about a bad file."""
+    """Read a JSON object that this package wrote; error messages end with `remedy`."""
     document = read_json_value(path, remedy)
     if not isinstance(document, dict):
         raise InputError(f"{path}: the file is damaged (not a JSON object); {remedy}")
@@ -178,7 +182,7 @@ def read_json_value(path: str | Path, remedy: str) -> Any:
 
 
 def count_lines(path: str | Path) -> int:
-    """Return the number of lines that `read_lines` yields; a last line may lack its line end."""
+    """Return the number of lines that `read_lines` yields; the last line may lack a newline."""
     refuse_stream(path)
     count, last = 0, b"\n"
     try:
@@ -195,14 +199,17 @@ def count_lines(path: str | Path) -> int:
 
 
 def same_number_of_lines(paths: Sequence[str | Path]) -> int:
-    """Return the number of lines of parallel files; raise an error if they differ in length."""
+    """Return the number of lines of parallel files; raise an InputError if lengths differ."""
     counts = {str(path): count_lines(path) for path in paths}
     refuse_different_lengths(counts)
     return next(iter(counts.values()))
 
 
 def refuse_different_lengths(counts: Mapping[str, int]) -> None:
-    """Raise an error if files differ in length; counts: the number of lines by file name."""
+    """Raise an InputError if files differ in length.
+
+    counts: the number of lines by file name.
+    """
     (first, lines), *others = counts.items()
     for other, found in others:
         if found != lines:
@@ -213,7 +220,7 @@ def refuse_different_lengths(counts: Mapping[str, int]) -> None:
 
 
 def write_json(path: str | Path, value: object, **options: Any) -> None:
-    """Write a value to a JSON file atomically; the options are those of json.dump."""
+    """Write a value to a JSON file atomically; `options` are passed to json.dump."""
     with written_whole(path) as file:
         json.dump(value, file, **options)
         file.write("\n")

@@ -24,7 +24,7 @@ held: dict[Path, TextIO] = {}  # kept open, because closing a file releases its 
 
 
 class NoLocks(OSError):
-    """The file system does not support locks."""
+    """Raised if the file system does not support locks."""
 
 
 @contextlib.contextmanager
@@ -35,11 +35,12 @@ def locked(
 ) -> Iterator[None]:
     """Lock TARGET.lock while the block runs, so that only one run at a time writes TARGET.
 
-    If another run holds the lock, wait for it (`wait=True`) or raise an InputError. If a process is
-    killed, its lock is released; the lock file that it leaves is harmless. Nothing is locked for a
-    pipe, a device or None.
+    If another run holds the lock, wait until it is released (`wait=True`) or raise an InputError.
+    The lock of a killed process is released; the lock file that remains is harmless. Nothing is
+    locked if the target is a pipe, a device or None.
 
-    pause: called with the seconds to wait between two attempts; it may raise an error to give up.
+    pause: a function called with the seconds to wait between two attempts. It may raise an error to
+        stop waiting.
     """
     if target is None or is_stream(Path(target)):
         yield
@@ -65,10 +66,10 @@ def locked(
 
 
 def hold_until_the_end(path: Path, note: str) -> str | None:
-    """Lock a file until this process ends, and write `note` to it; the file is not removed.
+    """Lock a file until this process ends, and write `note` to it. The file is not removed.
 
-    Return None, or, if another process holds the lock, the note of that process. Unlike `locked`,
-    this takes a record lock, which child processes such as data loaders do not inherit.
+    Return None, or the note of the process that already holds the lock. Unlike `locked`, this
+    function uses a record lock, which child processes such as data loaders do not inherit.
     """
     file = held.get(path) or open(path, "a+")  # noqa: SIM115
     try:
@@ -87,7 +88,7 @@ def hold_until_the_end(path: Path, note: str) -> str | None:
 
 
 def wait_until_released(path: Path, pause: Callable[[float], object] = time.sleep) -> None:
-    """Wait until no other process holds the lock of `hold_until_the_end` on a file."""
+    """Wait until no other process holds the lock that `hold_until_the_end` takes on a file."""
     told = False
     with contextlib.suppress(NoLocks):
         while path.exists() and (holder := hold_until_the_end(path, this_process())) is not None:
@@ -115,12 +116,12 @@ def _take(path: Path) -> int | None:
 
 
 def this_process() -> str:
-    """Return the process ID and host, which lock files record for the user."""
+    """Return the process ID and host, which are recorded in lock files for the user."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def _holder(path: Path) -> str:
-    """Return the process that holds a lock, in brackets, or "" if it is not recorded."""
+    """Return the process that holds a lock in brackets, or "" if no process is recorded."""
     with contextlib.suppress(OSError, ValueError):
         if note := path.read_text(encoding="utf-8"):
             return f" ({note})"
@@ -128,7 +129,7 @@ def _holder(path: Path) -> str:
 
 
 def lock_if_possible(file: int) -> bool:
-    """Like `try_lock`, but return True if the file system does not support locks."""
+    """Like `try_lock`, but also return True if the file system does not support locks."""
     try:
         return try_lock(file)
     except OSError as error:
@@ -147,7 +148,7 @@ def try_lock(file: int) -> bool:
 
 
 def is_still(path: Path, file: int) -> bool:
-    """Return whether the path still refers to the open file."""
+    """Return whether the path still refers to the same open file."""
     try:
         return os.path.samestat(os.fstat(file), os.lstat(path))
     except FileNotFoundError:

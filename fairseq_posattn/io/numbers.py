@@ -24,17 +24,17 @@ def plain_numbers(tokens: Sequence[str]) -> list[int] | None:
 
 
 def plain_number(text: str) -> int | None:
-    """Return a text as an integer, or None if it is not one in canonical form."""
+    """Convert text to an integer, or return None if it is not an integer in canonical form."""
     numbers = plain_numbers([text])
     return None if numbers is None else numbers[0]
 
 
 def decimal_number(text: str) -> float | None:
-    """Return a text such as `-0.5` or `1e-3` as a float, or None if it is not a finite number."""
+    """Convert text such as `1e-3` to a float, or return None if it is not a finite number."""
     number = float(text) if DECIMAL.fullmatch(text) else math.inf
     return number if math.isfinite(number) else None
 
 
 def first_odd(tokens: Sequence[str]) -> int:
-    """Return the index of the first token that `plain_number` rejects; there must be one."""
+    """Return the index of the first token that `plain_number` rejects; such a token must exist."""
     return next(k for k, token in enumerate(tokens) if plain_numbers([token]) is None)

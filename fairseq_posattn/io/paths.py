@@ -1,4 +1,4 @@
-"""Refuse at the start of a program paths with which it would fail later.
+"""Reject, at the start of a program, paths that would cause an error later.
 
 fairseq splits an argument with several paths at `:` or `,`, which may also occur within a path.
 """
@@ -27,19 +27,21 @@ def is_stream(path: Path) -> bool:
 def refuse_unwritable(target: Path) -> None:
     """Raise an error if the path is a folder or a file without write permission."""
     if target.is_dir():
-        raise InputError(f"{target}: the output is a folder; name a file")
+        raise InputError(f"{target}: the output is a folder; give the path of a file")
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
 
 
 def refuse_file(folder: Path) -> None:
-    """Refuse a path that exists but is not a folder."""
+    """Raise an error if a path exists but is not a folder."""
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: this is not a folder; name a new or an existing folder")
+        raise InputError(
+            f"{folder}: this is not a folder; give the path of a new or existing folder"
+        )
 
 
 def refuse_stream(path: str | Path) -> None:
-    """Refuse a pipe or device as an input that is read several times."""
+    """Raise an error if an input that is read several times is a pipe or device."""
     if is_stream(Path(path)):
         raise InputError(
             f"{path}: this is a pipe or a device, but the program reads its input several times; "
@@ -48,7 +50,7 @@ def refuse_stream(path: str | Path) -> None:
 
 
 def refuse_twice(paths: Sequence[str | Path]) -> None:
-    """Refuse output paths of which two refer to the same file."""
+    """Raise an error if two output paths refer to the same file."""
     seen: set[str] = set()
     for path in paths:
         real = os.path.realpath(path)
@@ -58,20 +60,20 @@ def refuse_twice(paths: Sequence[str | Path]) -> None:
 
 
 def refuse_redirected(path: str | Path) -> None:
-    """Refuse /dev/stdout and the like if the shell has redirected them to a file.
+    """Raise an error for paths such as /dev/stdout if the shell redirects them to a file.
 
     An atomic write would replace that file, and lose what other programs wrote to it.
     """
     of_shell = str(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/"))
     if of_shell and not is_stream(Path(path)):
         real = os.path.realpath(path)
-        raise InputError(f"{path}: the shell redirects it to {real}; name that file, or use a pipe")
+        raise InputError(f"{path}: the shell redirects it to {real}; pass that file, or use a pipe")
 
 
 def refuse_split_path(
     paths: str, separator: str, exists: Callable[[str], bool] = os.path.exists
 ) -> None:
-    """Refuse a list of paths if an existing path in it contains fairseq's separator."""
+    """Raise an error if an existing path in a list of paths contains fairseq's separator."""
     parts = paths.split(separator)
     if all(map(exists, parts)):
         return
@@ -85,8 +87,9 @@ def refuse_split_path(
 
 
 def refuse_separator(option: str, path: str | os.PathLike[str], separator: str) -> None:
-    """Refuse the path of a new folder if it contains fairseq's separator."""
+    """Raise an error if the path of a new folder contains fairseq's separator."""
     if separator in str(path):
         raise InputError(
-            f"{option} {path}: fairseq splits such paths at '{separator}'; name a folder without it"
+            f"{option} {path}: fairseq splits such paths at '{separator}'; use a path without "
+            f"'{separator}'"
         )

@@ -1,4 +1,4 @@
-"""Report the progress of a command, and format times and sizes for people."""
+"""Report the progress of a command, and format durations and sizes."""
 
 import sys
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ def progress(items: Iterable[T], total: int | None = None, unit: str = " sentenc
 
 
 def duration(seconds: float) -> str:
-    """Format a time: 45 s, 12 min, 3 h 20 min, 2 d 4 h."""
+    """Format a duration: 45 s, 12 min, 3 h 20 min, 2 d 4 h."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

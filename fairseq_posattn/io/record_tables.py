@@ -13,7 +13,7 @@ SHORT = {"true or false": "boolean", "a whole number": "integer", "a number": "n
 
 
 def tables(kind: type) -> Iterator[str]:
-    """Yield the lines of one section per record: the given one and all nested ones."""
+    """Yield the Markdown lines, with one section for each record that `kind` contains."""
     for record in records_in(kind):
         yield from ["", f"## {record.__name__}", ""]
         if record.__doc__ and not record.__doc__.startswith(f"{record.__name__}("):
@@ -22,7 +22,7 @@ def tables(kind: type) -> Iterator[str]:
 
 
 def keys(record: type) -> Iterator[str]:
-    """Yield one line per key of a record; a question mark marks optional keys."""
+    """Yield one line for each key of a record; optional keys have a question mark."""
     types_of = get_type_hints(record, include_extras=True)
     base = base_of(record)
     if base:
@@ -37,12 +37,12 @@ def keys(record: type) -> Iterator[str]:
 
 
 def base_of(record: type) -> Any:
-    """Return the base class of a record if it is a record with keys of its own, else None."""
+    """Return a record's base class that is itself a record with keys, or None."""
     return next((b for b in record.__bases__ if is_record(b) and dataclasses.fields(b)), None)
 
 
 def records_in(kind: type) -> list[type]:
-    """Return a record and all nested records without duplicates, in document order."""
+    """Return a record and all nested records without duplicates, in the order of the document."""
     found, index = [kind], 0
     while index < len(found):
         hints = get_type_hints(found[index], include_extras=True)
@@ -64,7 +64,7 @@ def is_record(annotation: Any) -> bool:
 
 
 def words(annotation: Any) -> str:
-    """Return a short description of the values that a type annotation admits."""
+    """Return a short description of the values that a type annotation allows."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return f"null or {words(parts[0])}"

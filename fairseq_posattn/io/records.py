@@ -1,13 +1,14 @@
-"""Validate JSON documents against dataclasses: their keys, types and admitted values.
+"""Validate JSON documents against dataclasses: their keys, types and permitted values.
 
-A field without a default is a required key. The annotations may be bool, int, float, str, dict,
-list[...], dict[str, ...], another dataclass, or `X | None` for one of these. The field's metadata
-may limit its values. A limit in the annotation replaces the type check:
+A field without a default is a required key. Its annotation may be bool, int, float, str, dict,
+list[...], dict[str, ...], another dataclass, or `X | None`, where X is one of these types. The
+metadata of the field may limit its values. If the annotation contains a `Limit`, the limit is
+checked instead of the type:
 
     column: str = field(default="upos", metadata=one_of("upos", "xpos"))
     loss: Annotated[float, Limit(is_small, "a small number")]
 
-A field whose value is ABSENT has no key in the document; `as_document` omits it.
+If a key is missing in the document, the value of its field is ABSENT, and `as_document` omits it.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ SHOWN = 40  # a message shows this many characters of a value
 
 
 class Misfit(Exception):
-    """A value in a document is invalid; `as_record` adds the name of the file."""
+    """Raised if a value in a document is invalid; `as_record` adds the file name."""
 
 
 class Limit(NamedTuple):
-    """A predicate for admitted values, and their description for error messages."""
+    """A predicate for permitted values, and a description of these values for error messages."""
 
     admits: Callable[[Any], bool]
     expected: str
 
 
 class Absent:
-    """The value of a field whose key is missing in the document, as opposed to null (None)."""
+    """The value of a field whose key is missing in the document, in contrast to null (None)."""
 
     def __bool__(self) -> bool:
         return False
@@ -78,7 +79,7 @@ ABSENT: Any = Absent()
 
 
 def known(value: Any) -> Any:
-    """Return None instead of ABSENT, and any other value unchanged."""
+    """Return None for ABSENT, and any other value unchanged."""
     return None if value is ABSENT else value
 
 
@@ -87,7 +88,7 @@ class Open:
 
 
 def about(help: str, key: str | None = None) -> Mapping[str, Any]:
-    """Return field metadata with a description, and the key if it differs from the name."""
+    """Return field metadata: a description, and the key if it differs from the field name."""
     return {HELP: help, **({KEY: key} if key else {})}
 
 
@@ -96,32 +97,32 @@ def key_of(field: dataclasses.Field[Any]) -> str:
 
 
 def one_of(*choices: str) -> Mapping[str, Any]:
-    """Return field metadata that admits these strings only."""
+    """Return field metadata that permits only these strings."""
     return limit(lambda value: value in choices, " or ".join(choices))
 
 
 def at_least(least: int) -> Mapping[str, Any]:
-    """Return field metadata that admits numbers from `least` up."""
+    """Return field metadata that permits only numbers greater than or equal to `least`."""
     return limit(lambda value: value >= least, f"at least {least}")
 
 
 def plain_name() -> Mapping[str, Any]:
-    """Return field metadata that admits file names without a folder."""
+    """Return field metadata that permits only file names without a folder."""
     return limit(
         lambda value: value not in ("", ".", "..") and "/" not in value, "a name without a folder"
     )
 
 
 def limit(admits: Callable[[Any], bool], expected: str) -> Mapping[str, Any]:
-    """Return field metadata that admits the values for which `admits` is true.
+    """Return field metadata that permits only values for which `admits` is true.
 
-    expected: describes these values in error messages, such as "an odd number".
+    expected: a description of these values for error messages, such as "an odd number".
     """
     return {LIMIT: Limit(admits, expected)}
 
 
 def read_record(kind: type[Record], path: str | Path, remedy: str) -> Record:
-    """Read a JSON file and validate it as a dataclass; `remedy` ends the error message."""
+    """Read a JSON file as an instance of a dataclass; error messages end with `remedy`."""
     return as_record(kind, read_json_value(path, remedy), str(path), remedy)
 
 
@@ -134,7 +135,7 @@ def as_record(kind: type[Record], document: object, where: str, remedy: str) -> 
 
 
 def as_document(value: Any) -> Any:
-    """Convert a record to a JSON document without the fields that are ABSENT."""
+    """Convert a record to a JSON document; fields whose value is ABSENT are omitted."""
     if dataclasses.is_dataclass(value):
         pairs = [(key_of(field), getattr(value, field.name)) for field in dataclasses.fields(value)]
         return {key: as_document(part) for key, part in pairs if part is not ABSENT}
@@ -166,7 +167,7 @@ def _record(kind: type[Record], document: object, name: str) -> Record:
 def _check_keys(
     kind: type, fields: Mapping[str, dataclasses.Field[Any]], document: dict[str, Any], inside: str
 ) -> None:
-    """Refuse a document with an unknown or a missing key."""
+    """Raise a Misfit if a key is unknown or missing."""
     if not issubclass(kind, Open):
         for unknown in sorted(document.keys() - fields.keys()):
             raise Misfit(f"{inside}{shown(unknown)} is not known to this version")
@@ -189,7 +190,7 @@ def _value(kind: Any, value: object, name: str) -> Any:
 
 
 def _parts(plain: type, kinds: tuple[Any, ...], value: Any, name: str) -> Any:
-    """Validate the elements of a list or an object if its annotation states their type."""
+    """Validate the elements of a list or object if its annotation specifies their type."""
     if plain is list and kinds:
         return [_value(kinds[0], part, f"{name}[{k}]") for k, part in enumerate(value)]
     if plain is dict and kinds:
@@ -219,7 +220,10 @@ def is_of(kind: type, value: Any) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Return whether a text is valid UTF-8 without null characters, as file names must be."""
+    """Return whether a string can be encoded in UTF-8 and contains no null characters.
+
+    File names must meet these conditions.
+    """
     try:
         return b"\0" not in value.encode("utf-8")
     except UnicodeEncodeError:
@@ -232,7 +236,7 @@ def has_default(field: dataclasses.Field[Any]) -> bool:
 
 
 def check_limit(field: dataclasses.Field[Any], value: Any, name: str) -> None:
-    """Refuse a value that violates the limit in the field's metadata."""
+    """Raise a Misfit if a value violates the limit in the metadata of its field."""
     admits, expected = field.metadata.get(LIMIT, (None, ""))
     if admits is not None and value is not None and not admits(value):
         raise misfit(name, value, expected)
@@ -243,7 +247,7 @@ def misfit(name: str, value: object, expected: str) -> Misfit:
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON, truncated for a message."""
+    """Return a value as JSON, truncated for an error message."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)  # str: for dates in TOML
     except (ValueError, RecursionError):  # too many digits, or nested too deeply

@@ -1,7 +1,7 @@
 """Escape invisible characters in text that is shown to the user, for example as \\u202e.
 
-Control characters for the text direction (such as U+202E) make a terminal reorder a text, and
-other invisible characters can hide differences between texts.
+Control characters for the text direction (such as U+202E) make a terminal reorder text, and other
+invisible characters can hide differences between texts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ JOINERS = set("\u200c\u200d")  # part of the spelling in Persian, Hindi and emoj
 
 
 def visible(text: str) -> str:
-    """Replace invisible characters by escapes, except joiners after a non-ASCII letter."""
+    """Escape invisible characters, except joiners after a non-ASCII letter."""
     if text.isprintable() and WITHOUT_SHAPE.isdisjoint(text):
         return text
     shown, before = [], ""
@@ -35,7 +35,7 @@ def hides(char: str) -> bool:
 
 
 def visible_strings(value: Any) -> Any:
-    """Apply `visible` to all strings of a JSON document or record, including keys."""
+    """Apply `visible` to all strings in a JSON document or record, including keys."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Scoring, reports, probing and experiments; the rest of the package does not import this part."""
+"""Scoring, reports, probing and experiments, which training and translation do not require."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +8,13 @@ from fairseq_posattn.errors import InputError
 
 @contextmanager
 def lab_extra(need: str) -> Iterator[None]:
-    """Turn an ImportError in the block into an InputError that says how to install the extra `lab`.
+    """Convert ImportErrors in the block to InputErrors that explain how to install the extra `lab`.
+
+    need: the beginning of the error message.
 
     Example:
 
-        with lab_extra("the figures need"):  # the beginning of the message
+        with lab_extra("the figures need"):
             import matplotlib
     """
     try:

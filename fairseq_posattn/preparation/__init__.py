@@ -1,1 +1,1 @@
-"""The steps from a corpus to a data folder."""
+"""The steps that convert a corpus to a data folder."""

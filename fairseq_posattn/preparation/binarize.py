@@ -33,8 +33,8 @@ LOG = "preprocess.log"
 class Split(NamedTuple):
     """A split of the data.
 
-    name: its name in fairseq, such as train, valid or valid1.
-    prefix: the path of its files without .LANGUAGE.
+    name: the name of the split in fairseq, such as train, valid or valid1.
+    prefix: the path of its text files without .LANGUAGE.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Split(NamedTuple):
 
 
 def parser() -> ArgumentParser:
-    """Return a parser of all options of fairseq-preprocess and of this command."""
+    """Return a parser with all options of fairseq-preprocess and of this command."""
     parser = options.get_preprocessing_parser()
     parser.prog, parser.description = "posattn binarize", __doc__
     parser.add_argument(
@@ -56,9 +56,9 @@ def parser() -> ArgumentParser:
 
 
 def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None) -> None:
-    """Write the data to the folder `args.destdir`, atomically.
+    """Write the data to the folder `args.destdir` atomically.
 
-    add: called with the temporary folder, to add further files.
+    add: a function that is called with the temporary folder, to add further files.
     """
     checked_data.install()
     check_options(args)
@@ -80,7 +80,7 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
 
 
 def splits(args: Namespace) -> list[Split]:
-    """Return the splits that the options name, with fairseq's names."""
+    """Return the splits that the options specify, under their names in fairseq."""
     named = [Split("train", args.trainpref)] if args.trainpref else []
     for name, prefixes in (("valid", args.validpref), ("test", args.testpref)):
         for k, prefix in enumerate(prefixes.split(",") if prefixes else []):
@@ -93,17 +93,17 @@ def languages(args: Namespace) -> list[str]:
 
 
 def check_options(args: Namespace) -> None:
-    """Raise an InputError for options that cannot work."""
+    """Raise an InputError for invalid combinations of options."""
     refuse_split_paths(args)
     if not all(languages(args)):
         raise InputError(
-            "a language is missing; name both, as in the suffixes of the files, with --source-lang "
-            "and --target-lang"
+            "a language is missing; give both with --source-lang and --target-lang, as in the "
+            "suffixes of the files"
         )
     if args.dataset_impl != "mmap":
         raise InputError(
-            f"--dataset-impl {args.dataset_impl} does not work, because tree files need mmap, the "
-            "default; leave it out"
+            f"--dataset-impl {args.dataset_impl} is not supported, because tree files need mmap; "
+            "omit this option"
         )
     destination = Path(args.destdir)
     refuse_file(destination)
@@ -114,29 +114,29 @@ def check_options(args: Namespace) -> None:
         and not (destination / LOG).exists()
     ):
         raise InputError(
-            f"{args.destdir}: the folder has no {LOG}, so it does not contain binarised data, and "
-            "--overwrite does not delete it; remove it yourself"
+            f"{args.destdir}: the folder contains no {LOG}, so it is not a folder of binarised "
+            "data, and --overwrite does not delete it; delete the folder yourself"
         )
 
 
 def refuse_split_paths(args: Namespace) -> None:
-    """Refuse paths that fairseq would split at a separator, now or when it reads the data."""
+    """Raise an InputError for a path that contains a separator at which fairseq would split it."""
     for prefixes in filter(None, (args.validpref, args.testpref)):
         refuse_split_path(prefixes, ",", lambda prefix: exists(prefix, args))
     refuse_separator("--destdir", args.destdir, ":")
 
 
 def exists(prefix: str, args: Namespace) -> bool:
-    """Return whether a text with this prefix exists in one of the languages."""
+    """Return whether there is a text file with this prefix in one of the languages."""
     return any(Path(f"{prefix}.{language}").exists() for language in languages(args))
 
 
 def check_files(split: Split, args: Namespace) -> None:
-    """Check that the texts and trees of a split match."""
+    """Raise an InputError if the texts and trees of a split do not match."""
     texts = [f"{split.prefix}.{language}" for language in languages(args)]
     trees = [] if args.no_trees else [tree_path(split, args)]
     if same_number_of_lines([*texts, *trees]) == 0:
-        raise InputError(f"{texts[0]}: the file is empty; name one with text")
+        raise InputError(f"{texts[0]}: the file is empty; use a file that contains text")
     for text in texts:
         _check_text(text)
     for path in trees:
@@ -148,7 +148,7 @@ def tree_path(split: Split, args: Namespace) -> str:
 
 
 def _check_text(text: str) -> None:
-    """Refuse a text whose lines fairseq would read differently from this package."""
+    """Raise an InputError if fairseq would split the text into lines at other characters."""
     with open(text, "rb") as file:
         if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
             raise InputError(
@@ -169,9 +169,9 @@ def _check_pieces(source: str, trees: str) -> None:
     for number, (line, (_, counts, labels)) in enumerate(progress(lines), start=1):
         if counts and first.setdefault(labels is not None, number) == number and len(first) == 2:
             raise InputError(
-                f"{trees}:{number}: the line has {'no ' if labels is None else ''}labels of words, "
-                f"unlike line {first[labels is None]}; project all trees with "
-                "posattn project --labels, or all without it"
+                f"{trees}:{number}: the line has {'no ' if labels is None else ''}word labels, "
+                f"unlike line {first[labels is None]}; project all trees with posattn project "
+                "--labels, or all without it"
             )
         if (pieces := len(line.split())) != sum(counts):  # fairseq splits at any whitespace, too
             raise InputError(
@@ -195,7 +195,10 @@ def _run_fairseq(args: Namespace) -> None:
 
 
 def check_sentences(split: Split, args: Namespace) -> None:
-    """Check that fairseq's workers, which split a file by offsets, read each line exactly once."""
+    """Raise an InputError if fairseq has not binarised each line exactly once.
+
+    fairseq's workers split a file by byte offsets, so that they may miss a line.
+    """
     expected = same_number_of_lines([f"{split.prefix}.{args.source_lang}"])
     for language in languages(args):
         prefix = preprocess.dataset_dest_prefix(args, split.name, language)
@@ -209,7 +212,8 @@ def check_sentences(split: Split, args: Namespace) -> None:
 def label_dictionaries(args: Namespace, folder: Path) -> LabelDictionaries | None:
     """Write the label dictionaries to a data folder and return them, or None without labels.
 
-    They are copied from the folder of --srcdict, or else built from the training data.
+    If --srcdict is given, the dictionaries are copied from its folder; otherwise they are built
+    from the training data.
     """
     language, found = args.source_lang, None
     if args.srcdict:
@@ -222,7 +226,7 @@ def label_dictionaries(args: Namespace, folder: Path) -> LabelDictionaries | Non
 
 
 def dictionaries_of(trees: str, subtypes: bool) -> LabelDictionaries | None:
-    """Build label dictionaries from a file of trees, or return None if it has no labels."""
+    """Build label dictionaries from a file of trees; return None if it contains no labels."""
     labels = (tree.labels for tree in read_trees(trees) if tree.labels is not None)
     first = next(labels, None)
     return None if first is None else LabelDictionaries.of(chain([first], labels), subtypes)

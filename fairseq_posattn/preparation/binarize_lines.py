@@ -1,4 +1,4 @@
-"""Count the pieces of a shard, binarise its lines, and join the data of all shards."""
+"""Count the pieces in a shard, binarise its lines, and join the data of all shards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TREE_FILE = ".tree.bin"
 
 
 def count(part: Part) -> Answer:
-    """Count the pieces of source and target, and the labels of the trees."""
+    """Count the pieces of the source and target texts, and the labels in the trees."""
     texts, trees = part.inputs[:2], [path for path in part.inputs if path.endswith(TREES)]
     relations: Counter[str] = Counter()
     tags: Counter[str] = Counter()
@@ -37,7 +37,7 @@ def count(part: Part) -> Answer:
 
 
 def pieces_of(path: str) -> dict[str, int]:
-    """Count the pieces of a text as fairseq does."""
+    """Count the pieces of a text in the same way as fairseq."""
     found = Dictionary()
     Dictionary.add_file_to_dictionary(path, found, tokenize_line, 1)
     pairs = zip(found.symbols, found.count, strict=True)
@@ -45,7 +45,7 @@ def pieces_of(path: str) -> dict[str, int]:
 
 
 def write_dictionaries(args: Namespace, counted: Sequence[Answer]) -> None:
-    """Write the same dictionaries as fairseq-preprocess, to the folder `args.destdir`."""
+    """Write the same dictionaries as fairseq-preprocess to the folder `args.destdir`."""
     sides: list[Counter[str]] = [Counter(), Counter()]
     relations, tags = labels = [Counter[str](), Counter[str]()]
     for answer in counted:

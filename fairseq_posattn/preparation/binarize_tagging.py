@@ -1,4 +1,4 @@
-"""Build dictionaries and binary data for the task tagging from tagged sentences."""
+"""Build dictionaries and binary data for the tagging task from tagged sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairseq_posattn.text.tagging.vocabulary import KINDS, SETTINGS, Settings, V
 
 
 def binarize(args: TaggingData) -> Vocabulary:
-    """Write the data to the folder `args.destdir`, atomically, and return its vocabulary."""
+    """Write the data to the folder `args.destdir` atomically, and return the vocabulary."""
     checked_data.install()
     check(args)
     sets = {name: read_set(path, args.column) for name, path in named_files(args)}
@@ -43,7 +43,7 @@ def named_files(args: TaggingData) -> Iterator[tuple[str, str]]:
 
 
 def check(args: TaggingData) -> None:
-    """Raise an InputError for options that cannot work."""
+    """Raise an InputError for invalid combinations of options."""
     if min(args.max_words, args.max_chars) < 1:
         raise InputError("--max-words and --max-chars must be at least 1; give a larger number")
     folder = Path(args.destdir)
@@ -51,20 +51,18 @@ def check(args: TaggingData) -> None:
     filled = folder.exists() and any(folder.iterdir())
     if args.overwrite and filled and not (folder / SETTINGS).exists():
         raise InputError(
-            f"{folder}: the folder has no {SETTINGS}, so it does not contain tagging data, and "
-            "--overwrite does not delete it; remove it yourself"
+            f"{folder}: the folder contains no {SETTINGS}, so it is not a folder of tagging data, "
+            "and --overwrite does not delete it; delete the folder yourself"
         )
 
 
 def read_set(path: str, column: str) -> list[TaggedSentence]:
-    """Read the sentences of a file; raise an InputError if it has no words with tags."""
+    """Read the sentences of a file; raise an InputError if no word has a tag."""
     sentences = list(read_tagged(path, column))
     if not sentences:
-        raise InputError(f"{path}: the file has no sentences; name another one")
+        raise InputError(f"{path}: the file contains no sentences; use another file")
     if not any(tag for sentence in sentences for tag in sentence.tags):
-        raise InputError(
-            f"{path}: no word has a tag in the column {column}; choose another --column"
-        )
+        raise InputError(f"{path}: no word has a tag in column {column}; choose another --column")
     return sentences
 
 
@@ -84,9 +82,9 @@ def write_set(prefix: Path, sentences: list[TaggedSentence], vocabulary: Vocabul
 
 
 def numbers_of_pieces(sentence: TaggedSentence, vocabulary: Vocabulary) -> Iterator[tuple]:
-    """Yield the numbers of words, characters and tags of each part of a sentence.
+    """Yield the indices of words, characters and tags for each part of a sentence.
 
-    The number of a missing tag is padding.
+    A missing tag is replaced by padding.
     """
     pieces = zip(vocabulary.pieces(sentence.words), vocabulary.pieces(sentence.tags), strict=True)
     for words, tags in pieces:

@@ -1,4 +1,4 @@
-"""The options that name the texts of a corpus, or the treebanks to make it from."""
+"""Options that specify the text files of a corpus, or the treebanks from which it is extracted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALIGN = "align"  # the suffix of alignment files, and the CoNLL-U comment with a
 
 @dataclass(frozen=True)
 class Corpus:
-    """A parallel corpus with texts PREFIX.SOURCE and PREFIX.TARGET for each split.
+    """A parallel corpus with the text files PREFIX.SOURCE and PREFIX.TARGET for each split.
 
     PREFIX.conllu contains the trees of the source for --parser conllu.
     """
@@ -26,7 +26,7 @@ class Corpus:
     )
 
     def splits(self) -> dict[str, str]:
-        """Return the prefix of each split, by fairseq's names, such as test, test1, test2."""
+        """The prefix of each split; the keys are fairseq's names, such as test, test1, test2."""
         tests = {f"test{k or ''}": prefix for k, prefix in enumerate(self.test)}
         named = {"train": self.train, "valid": self.valid, **tests}
         return {name: prefix for name, prefix in named.items() if prefix}
@@ -34,7 +34,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Treebanks:
-    """Treebanks with the trees of the source, and with its translations."""
+    """Treebanks that contain the source trees and the translations."""
 
     treebank: list[str] = option(
         "read words and trees of the source from these CoNLL-U files (also .gz, .xz or .zst): one "
@@ -62,27 +62,27 @@ class Treebanks:
         if not source:
             if target or self.target_comment is not None:
                 raise InputError(
-                    "--target-treebank and --target-comment need trees of the source; name its "
+                    "--target-treebank and --target-comment need source trees; pass the source "
                     "treebanks with --treebank"
                 )
         elif bool(target) == (self.target_comment is not None):
             raise InputError(
-                "--treebank needs translations; name either a comment with --target-comment, or "
-                "treebanks with --target-treebank"
+                "--treebank needs translations; specify either a comment with --target-comment, "
+                "or treebanks with --target-treebank"
             )
         elif target not in (0, source):
             raise InputError(
-                f"--treebank names {source} files, but --target-treebank {target}; name one file "
-                "for each, in the same order"
+                f"--treebank has {source} files, but --target-treebank has {target}; give one "
+                "target treebank for each source treebank, in the same order"
             )
 
     def splits(self) -> dict[str, list[str]]:
-        """Return the treebanks of each split, the source's first."""
+        """The treebanks of each split; the source treebank is the first one."""
         sides = [side for side in (self.treebank, self.target_treebank) if side]
         names = ["train", "valid", *(f"test{k or ''}" for k in range(len(self.treebank)))]
         return dict(zip(names, map(list, zip(*sides, strict=True)), strict=False))
 
     def corpus(self, work: Path) -> Corpus:
-        """Return the corpus that is made from these treebanks in the folder `work`."""
+        """Return the corpus that is extracted from these treebanks to the folder `work`."""
         prefixes = [str(work / f"{split}.treebank") for split in self.splits()]
         return Corpus(prefixes[0], prefixes[1] if prefixes[1:] else None, prefixes[2:])

@@ -1,4 +1,4 @@
-"""Make the data folders, one or several shards: the last step of the preparation."""
+"""Binarise the data (the last preparation step) to one folder or to several fairseq shards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MANY_UNKNOWN = 0.01  # warn if the share of unknown pieces is larger
 
 
 class DataFolders:
-    """Makes the data folders of a job from its pieces and trees."""
+    """Writes the data folders of a job, given its pieces and trees."""
 
     def __init__(self, job: Job, pipeline: TextPipeline, by_lines: StepsByLines):
         self.job = job
@@ -45,7 +45,7 @@ class DataFolders:
         self.source, self.target = job.config.source, job.config.target
 
     def binarize(self) -> None:
-        """Make all data folders of the job."""
+        """Write all data folders of the job."""
         several = self.job.shards > 1
         dictionaries = self.dictionaries() if several or self.is_long(self.train) else []
         if several:
@@ -78,14 +78,14 @@ class DataFolders:
         return self.job.clean("train")
 
     def is_long(self, prefix: str) -> bool:
-        """Return whether the texts of a prefix are binarised in shards of lines."""
+        """Return whether the texts with this prefix are long enough to be binarised in shards."""
         return count_lines(f"{prefix}.{self.source}") > self.job.step_lines
 
     def files(self, prefix: str, split: str = "train") -> list[str]:
         return [f"{prefix}.{kind}" for kind in self.job.kinds(split)]
 
     def dictionaries(self) -> list[Path]:
-        """Build the dictionaries from all training pairs."""
+        """Build the dictionaries from all training pairs, and return their paths."""
         folder = self.job.work / f"dictionaries{self.job.variant}"
         found = [folder / f"dict.{language}.txt" for language in (self.source, self.target)]
         step = LineStep(self.job.step("dictionaries"), self.files(self.train), [], count)
@@ -123,7 +123,7 @@ class DataFolders:
     def binarize_into(
         self, folder: Path, prefixes: dict[str, str], dictionaries: Sequence[Path]
     ) -> None:
-        """Make a data folder with these splits, using `dictionaries` if there are any."""
+        """Write a data folder with these splits; new dictionaries are built if none are given."""
         options = [*self.languages(), *self.label_subtypes()]
         processes = min(self.job.binarize_workers, os.cpu_count() or 1)  # more are not faster
         options += ["--workers", str(processes)]
@@ -184,7 +184,7 @@ class DataFolders:
         prefixes: dict[str, str],
         model: Path,
     ) -> None:
-        """Make a data folder with its segmenter and its prepare.json.
+        """Write a data folder, including its segmenter and prepare.json.
 
         Long training texts are binarised in shards, which are then joined.
         """
@@ -215,7 +215,7 @@ class DataFolders:
 
 
 def split_options(prefixes: dict[str, str]) -> list[str]:
-    """Return the options of posattn binarize for the texts of splits."""
+    """Return the options of posattn binarize that specify the texts of the splits."""
     of_kind: dict[str, list[str]] = {}
     for split, prefix in prefixes.items():
         of_kind.setdefault(split.rstrip("0123456789"), []).append(prefix)
@@ -223,9 +223,10 @@ def split_options(prefixes: dict[str, str]) -> list[str]:
 
 
 def data_folders(job: Job) -> dict[Path, dict[str, str]]:
-    """Return the data folders with the prefixes of their splits.
+    """Return the data folders and the prefixes of their splits.
 
-    All shards contain training pairs; only the first contains the other splits, as fairseq expects.
+    All shards contain training pairs. Only the first shard contains the other splits, as fairseq
+    expects.
     """
     clean = {split: job.clean(split) for split in job.corpus.splits()}
     if job.shards == 1:

@@ -1,8 +1,8 @@
 """Estimate the cost of a preparation from two samples of its training pairs.
 
-The whole preparation runs on a small and on a larger sample, in a temporary folder. The difference
-between both gives the cost per line, and the rest is the cost of starting. CPU time is measured,
-because other programs on the machine affect it little.
+The whole preparation runs in a temporary folder on a small and on a larger sample. The difference
+between the two costs yields the cost per line, and the rest is a fixed start-up cost. CPU time is
+measured, because it hardly depends on other programs on the machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEAST = 20  # a smaller corpus is prepared faster than it is measured
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a step: CPU seconds, and bytes on the disk."""
+    """The cost of a step: CPU seconds and bytes of disk space."""
 
     seconds: float = 0.0
     disk: float = 0.0
@@ -67,8 +67,9 @@ class MeasuredSteps(Steps):
 class Estimate:
     """The estimated cost of each kind of step.
 
-    lines: the number of pairs of the corpus. measured: the sizes of the two samples.
-    memory: the peak memory in bytes of this process, and of a process of the parser.
+    lines: the number of pairs in the corpus.
+    measured: the sizes of the two samples.
+    memory: the peak memory in bytes of this process and of a parser process.
     """
 
     lines: int
@@ -79,14 +80,14 @@ class Estimate:
     def table(self, workers: int, binarizing: int, step_lines: int) -> str:
         """Return a table of the steps for a number of workers.
 
-        binarizing: the number of processes that binarise a text that is not cut into shards.
-        step_lines: the number of lines per shard, of steps other than the parse.
+        binarizing: the number of processes that binarise a text that is not split into shards.
+        step_lines: the number of lines per shard in steps other than parsing.
         """
         at_work = {"parse": workers, "binarize": binarizing}
         if self.lines > step_lines:
             at_work |= dict.fromkeys(BY_LINES, workers)
         named = f"with {workers} worker{'s' * (workers > 1)}"
-        rows: list[tuple[str, ...]] = [("step", "core hours", "memory a process", "disk", named)]
+        rows: list[tuple[str, ...]] = [("step", "core hours", "memory per process", "disk", named)]
         total, waiting = Cost(), 0.0
         for kind, cost in self.costs.items():
             seconds = cost.seconds / at_work.get(kind, 1)
@@ -118,7 +119,7 @@ def row(kind: str, cost: Cost, memory: float, seconds: float) -> tuple[str, ...]
 
 
 def estimate(job: Job) -> Estimate:
-    """Measure two samples of a job's training pairs, and estimate the cost of all pairs."""
+    """Measure the cost of two samples of the training pairs, and extrapolate it to all pairs."""
     languages = (job.config.source, job.config.target)
     lines = {
         split: same_number_of_lines(
@@ -131,8 +132,8 @@ def estimate(job: Job) -> Estimate:
     }
     if lines["train"] < LEAST:
         raise InputError(
-            f"{job.corpus.train}: the corpus has {lines['train']} pairs, too few to measure; "
-            "prepare it without --plan"
+            f"{job.corpus.train}: the corpus has only {lines['train']} pairs, too few for an "
+            "estimate; omit --plan"
         )
     many = min(SAMPLES[1], lines["train"])
     few = max(1, many * SAMPLES[0] // SAMPLES[1])
@@ -157,7 +158,7 @@ def estimate(job: Job) -> Estimate:
 
 
 def measured(job: Job, count: int, lines: int) -> Mapping[str, Cost]:
-    """Prepare `count` of the training pairs in a temporary folder, and return the costs."""
+    """Prepare `count` training pairs in a temporary folder, and return the costs."""
     with tempfile.TemporaryDirectory() as name, quiet():
         folder = Path(name)
         write_corpus(job, folder, count, lines)
@@ -203,8 +204,8 @@ def write_corpus(job: Job, folder: Path, count: int, lines: int) -> None:
 def extended(kind: str, one: Cost, two: Cost, sizes: Sequence[int], lines: int) -> Cost:
     """Extrapolate the cost of `lines` lines from the costs of two samples.
 
-    The cost of learning a segmenter depends on the number of distinct words, which grows as a
-    power of the number of lines; the exponent is estimated from the samples.
+    The cost of learning a segmenter depends on the number of distinct words, which grows as a power
+    of the number of lines; the exponent is estimated from the samples.
     """
     few, many = sizes
     if kind == "learn":
@@ -231,5 +232,5 @@ def processor_seconds() -> float:
 
 
 def most_memory(who: int) -> int:
-    """Return the peak memory in bytes of this process, or of its largest finished child."""
+    """Return the peak memory in bytes of this process or (RUSAGE_CHILDREN) of its largest child."""
     return resource.getrusage(who).ru_maxrss * 1024

@@ -1,4 +1,4 @@
-"""The options of a preparation, which makes a data folder from a corpus."""
+"""The options for a preparation, which converts a corpus to a data folder."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ class Learning:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on the number of pieces of training pairs."""
+    """Limits on the numbers of pieces in a training pair."""
 
     shortest: int = option(
-        "drop training pairs with a side of fewer pieces (default: %(default)s)",
+        "drop training pairs in which a side has fewer pieces than this (default: %(default)s)",
         1,
         flag="--min-length",
     )
     longest: int = option(
-        "drop training pairs with a side of more pieces (default: %(default)s)",
+        "drop training pairs in which a side has more pieces than this (default: %(default)s)",
         250,
         flag="--max-length",
         type=positive,
@@ -81,7 +81,8 @@ class Limits:
         flag="--max-ratio",
     )
     longest_source: int | None = option(
-        "drop training pairs whose source has more pieces (default: the value of --max-length)",
+        "drop training pairs whose source has more pieces than this (default: the value of "
+        "--max-length)",
         None,
         flag="--max-source-length",
         type=positive,
@@ -93,7 +94,7 @@ class Limits:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def broken(self, source: int, target: int) -> str | None:
-        """Return a description of the limit that a pair violates, or None."""
+        """Return a description of the limit that a pair exceeds, or None."""
         shorter, longer = sorted((source, target))
         if shorter < self.shortest:
             return f"under {self.shortest} (--min-length)" if shorter else "with an empty side"
@@ -110,7 +111,8 @@ class Limits:
 class Job:
     """All inputs and options of a preparation.
 
-    out: the data folder. work: the folder of intermediate files.
+    out: the data folder.
+    work: the folder for intermediate files.
     """
 
     corpus: Corpus
@@ -145,8 +147,8 @@ class Job:
     def __post_init__(self) -> None:
         if self.alignments and not self.config.splits_words:
             raise InputError(
-                "--alignments are between words, but pieces of sentencepiece can cross words; use "
-                "--segmenter subword-nmt or words"
+                "--alignments are between words, but pieces of sentencepiece can cross word "
+                "boundaries; use --segmenter subword-nmt or words"
             )
 
     @property
@@ -158,9 +160,9 @@ class Job:
 
     @property
     def variant(self) -> str:
-        """Return the suffix of files and steps that depend on the trees.
+        """The suffix of files and steps that depend on the trees.
 
-        It lets data folders with the same words and different trees share a work folder.
+        It allows data folders with the same words and different trees to share a work folder.
         """
         if self.config.control:
             return f".{self.config.control.tag}"
@@ -170,25 +172,25 @@ class Job:
         return f"{name}{self.variant}"
 
     def kinds(self, split: str) -> list[str]:
-        """Return the suffixes of the files of source, target, trees and alignments."""
+        """Return the file suffixes of the source, target, trees and alignments."""
         trees = [f"{self.config.source}.trees"] if self.config.has_trees else []
         aligned = [ALIGN] if self.is_aligned(split) else []
         return [self.config.source, self.config.target, *trees, *aligned]
 
     def is_aligned(self, split: str) -> bool:
-        """Return whether a split has alignments; fairseq reads none for test sets."""
+        """Return whether a split has alignments; fairseq does not read alignments of test sets."""
         return self.alignments and split in ("train", "valid")
 
     def pieces(self, split: str, kind: str) -> str:
-        """Return the path of the pieces of a language, or of the trees."""
+        """Return the path of a file of pieces or trees."""
         return self.file(split, f"pieces{self.variant if kind.endswith('.trees') else ''}.{kind}")
 
     def clean(self, split: str) -> str:
-        """Return the prefix of the filtered pairs."""
+        """Return the path prefix of the filtered pairs."""
         return self.file(split, f"clean{self.variant}")
 
     def segmenters(self) -> tuple[Path, Path]:
-        """Return the files of the source's and the target's segmenter, which may be the same."""
+        """The files of the source segmenter and of the target segmenter, which may be the same."""
         source = self.work / self.config.segmenter_file
         return source, self.work / TARGET_SEGMENTER if self.learning.separate else source
 
@@ -199,15 +201,16 @@ def add_label_subtypes(group: argparse._ActionsContainer) -> None:
         choices=SUBTYPES,
         default="cut",
         help="keep the subtypes of relations such as acl:relcl, or cut them off (default); has no "
-        "effect if --srcdict names a folder with label dictionaries",
+        "effect if --srcdict is a folder with label dictionaries",
     )
 
 
 def suited_segmenter(source: str, target: str, train: str | None, out: Path) -> str:
     """Choose the segmenter for a corpus: subword-nmt, or sentencepiece for text without spaces.
 
-    Print the reason for an unexpected choice. The training text shows whether an unknown language
-    has spaces. Existing data in `out` keep their segmenter.
+    If the language is unknown, the training text is searched for spaces. If `out` already contains
+    data segmented by subword-nmt, subword-nmt is returned. The reason for an unexpected choice is
+    printed.
 
     train: the prefix of the training texts; None if the source is a treebank.
     """
@@ -223,16 +226,16 @@ def suited_segmenter(source: str, target: str, train: str | None, out: Path) -> 
     why = f"{' and '.join(unspaced)}: the text has no spaces between words"
     if segmenter_there(source, target, out) == "subword-nmt":
         say(
-            f"{why}, but the existing data in {out} were segmented by subword-nmt, which is kept; "
-            "use --segmenter sentencepiece for other pieces"
+            f"{why}, but the existing data in {out} were segmented by subword-nmt, so subword-nmt "
+            "is used again; use --segmenter sentencepiece to change this"
         )
         return "subword-nmt"
-    say(f"{why}, so sentencepiece segments both sides; use --segmenter for another choice")
+    say(f"{why}, so sentencepiece segments both sides; use --segmenter to choose another segmenter")
     return "sentencepiece"
 
 
 def segmenter_there(source: str, target: str, out: Path) -> str | None:
-    """Return the segmenter of existing data of these languages, or None if there are none."""
+    """Return the segmenter of existing data in these languages, or None if there are no data."""
     for folder in (out, out / "shard0"):
         with contextlib.suppress(OSError, InputError):
             config = TextPipeline.load(folder).config

@@ -32,9 +32,9 @@ def rewrite_lines(change: Callable[[str], str], part: Part) -> None:
 
 
 def filter_lines(limits: Limits | None, part: Part) -> dict:
-    """Filter the lines of parallel files by the limits on the first two files, if there are limits.
+    """Filter parallel lines by limits on the first two files; keep all lines if `limits` is None.
 
-    Return the numbers of all lines, of kept lines, and of lines dropped by each limit.
+    Return the numbers of all lines, of remaining lines, and of lines removed by each limit.
     """
     lines = kept = 0
     dropped: Counter[str] = Counter()
@@ -51,9 +51,9 @@ def filter_lines(limits: Limits | None, part: Part) -> dict:
 
 
 def align_lines(separator: str, part: Part) -> dict:
-    """Convert word alignments to alignments of pieces, and return the number of aligned lines.
+    """Convert word alignments to piece alignments, and return the number of aligned lines.
 
-    separator: the mark at the end of a piece that is not the last one of its word.
+    separator: the suffix of all pieces except the last piece of a word.
     """
     given, lines = part.inputs[0], 0
     with written_whole(part.outputs[0]) as file:
@@ -71,7 +71,7 @@ def align_lines(separator: str, part: Part) -> dict:
 
 
 def refuse_no_alignment(given: str, answers: Sequence[dict]) -> None:
-    """Refuse a file without any alignment, which fairseq cannot read."""
+    """Raise an InputError if a file contains no alignments; fairseq cannot read such a file."""
     if not any(answer["aligned"] for answer in answers):
         raise InputError(
             f"{given}: no sentence has an alignment; write alignments such as 0-0 2-1, or leave "
@@ -80,7 +80,7 @@ def refuse_no_alignment(given: str, answers: Sequence[dict]) -> None:
 
 
 def pieces_of_words(pieces: Sequence[str], separator: str, where: str) -> list[range]:
-    """Return the range of pieces of each word."""
+    """Return the range of piece indices for each word."""
     try:
         ends = list(accumulate(words_of_pieces(pieces, separator)[1]))
     except TreeError as error:
@@ -89,12 +89,15 @@ def pieces_of_words(pieces: Sequence[str], separator: str, where: str) -> list[r
 
 
 def aligned_words(pair: str, sides: Sequence[list[range]], where: str) -> list[range]:
-    """Return the pieces of both words of an alignment such as 3-1; raise an InputError if it is
-    invalid."""
+    """Return the pieces of the two words in an alignment such as 3-1.
+
+    Raises InputError if the alignment is invalid.
+    """
     numbers = plain_numbers(pair.split("-"))
     if numbers is None or len(numbers) != 2:
         raise InputError(
-            f"{where}: '{pair}' is not an alignment; write word numbers such as 3-1, from 0"
+            f"{where}: '{pair}' is not an alignment; write a pair of word indices, counted "
+            "from 0, such as 3-1"
         )
     for side, words, n in zip(("source", "target"), sides, numbers, strict=True):
         if n >= len(words):
@@ -108,9 +111,9 @@ def aligned_words(pair: str, sides: Sequence[list[range]], where: str) -> list[r
 def say_what_was_kept(
     split: str, first: str, limits: Limits | None, answers: Sequence[dict]
 ) -> None:
-    """Log how many pairs of a split were kept, and how many each limit dropped.
+    """Log how many pairs of a split remain, and how many each limit has removed.
 
-    Raise an InputError if none was kept.
+    Raises InputError if no pair remains.
     """
     lines, kept = (sum(answer[what] for answer in answers) for what in ("lines", "kept"))
     dropped: Counter[str] = Counter()
@@ -127,7 +130,7 @@ def say_what_was_kept(
 
 
 def share_out(files: Sequence[str], shards: Sequence[Sequence[str]]) -> None:
-    """Distribute the lines of parallel files over shards, round-robin."""
+    """Distribute the lines of parallel files over shards in turn (round-robin)."""
     with written_together([path for of_shard in shards for path in of_shard]) as written:
         for number, row in enumerate(rows(files)):
             start = number % len(shards) * len(files)
@@ -151,7 +154,7 @@ def write_sample(path: str, out: str | Path, count: int, lines: int | None = Non
 
 
 def evenly(items: Iterable[T], count: int, of: int) -> Iterator[T]:
-    """Yield `count` evenly spaced items of `of` items."""
+    """Yield `count` evenly spaced items from `of` items."""
     chosen = 0
     for number, item in enumerate(items):
         if number * count // of >= chosen and chosen < count:

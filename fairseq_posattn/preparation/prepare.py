@@ -1,4 +1,4 @@
-"""Make a data folder from raw parallel text.
+"""Convert raw parallel text to a data folder.
 
 The steps are normalisation, tokenisation, parsing, segmentation, projection, filtering and
 binarisation. Completed steps are not repeated, so a killed run can be resumed.
@@ -38,7 +38,7 @@ from fairseq_posattn.work.made import Steps
 
 
 class PreparationRun:
-    """Runs the steps of a job that are not completed yet."""
+    """Runs the steps of a job that have not been completed yet."""
 
     def __init__(self, job: Job, steps: Steps):
         self.job, self.steps = job, steps
@@ -49,7 +49,7 @@ class PreparationRun:
         self.folders = DataFolders(job, self.pipeline, self.by_lines)
 
     def run(self) -> None:
-        """Run all steps, up to the binary data."""
+        """Run all steps."""
         for split, files in self.job.treebanks.splits().items():
             self.translate(split, files)
         for split, prefix in self.job.corpus.splits().items():
@@ -72,7 +72,7 @@ class PreparationRun:
         self.folders.binarize()
 
     def translate(self, split: str, files: Sequence[str]) -> None:
-        """Write the texts and trees of a split from its treebanks."""
+        """Extract the texts and trees of a split from its treebanks."""
         by, several = self.job.treebanks, self.config.parser.several_roots
         prefix, languages = self.job.corpus.splits()[split], (self.source, self.target)
         aligned = self.job.is_aligned(split)
@@ -85,11 +85,13 @@ class PreparationRun:
         )
 
     def normalize(self, split: str, prefix: str) -> None:
-        """Normalise both sides of a split, and tokenise them with Moses if it is used."""
+        """Normalise both sides of a split, and tokenise them if Moses is used."""
         raw = {language: f"{prefix}.{language}" for language in (self.source, self.target)}
         aligned = [given_alignments(prefix)] if self.job.is_aligned(split) else []
         if same_number_of_lines([*raw.values(), *aligned]) == 0:
-            raise InputError(f"{raw[self.source]}: the file is empty; name one with text")
+            raise InputError(
+                f"{raw[self.source]}: the file is empty; use a file that contains text"
+            )
         config, pipeline = self.config, self.pipeline
         sides = {
             self.source: (config.tokenize == "moses", config.source_code, pipeline.source_text),
@@ -105,7 +107,7 @@ class PreparationRun:
             )
 
     def parse(self, split: str, prefix: str) -> None:
-        """Parse the source of a split, and extract its words, parents and labels."""
+        """Parse the source side of a split, and extract its words, parents and labels."""
         text, out = self.job.file(split, f"text.{self.source}"), self.job.file(split, "conllu.xz")
         settings = self.config.parser
         trees = given_trees(prefix) if settings.parser == "conllu" else None
@@ -131,30 +133,30 @@ class PreparationRun:
         )
 
     def case_of(self, language: str) -> list[str]:
-        """Return the part of a text's fingerprint that records lowercasing."""
+        """Return the part of a text's fingerprint that records whether the text is lowercased."""
         lower = self.config.lowercase and language == self.target
         return ["lowercase"] if lower else []
 
     def lowercase(self, split: str) -> None:
-        """Lowercase the source after parsing, because parsers make use of case."""
+        """Lowercase the source after parsing, because parsers rely on case."""
         text, out = self.cased(split), self.job.file(split, f"lower.{self.source}")
         lower = partial(rewrite_lines, str.lower)
         self.by_lines.do(f"lowercase.{split}", None, [text], [out], lower)
 
     def cased(self, split: str) -> str:
-        """Return the file of the source to segment, before lowercasing."""
+        """Return the source file to segment in its original case."""
         kind = "words" if self.config.splits_parsers_words else f"text.{self.source}"
         return self.job.file(split, kind)
 
     def to_segment(self, split: str) -> tuple[str, str]:
-        """Return the files of source and target to segment."""
+        """Return the source and target files to segment."""
         source = self.cased(split)
         if self.config.lowercase:
             source = self.job.file(split, f"lower.{self.source}")
         return source, self.job.file(split, f"text.{self.target}")
 
     def learn(self) -> None:
-        """Learn one segmenter, or with --separate two, from the training data."""
+        """Learn one segmenter (or two with --separate) from the training data."""
         for split in self.job.corpus.splits() if self.config.lowercase else ():
             self.lowercase(split)
         texts, models = self.to_segment("train"), self.job.segmenters()
@@ -174,7 +176,7 @@ class PreparationRun:
             )
 
     def sample(self, text: str, lines: int) -> str:
-        """Write evenly spaced lines of a text, and return the file."""
+        """Write evenly spaced lines of a text to a file, and return its path."""
         out = f"{text}.sample"
         name = f"sample.{Path(text).name}"
         self.steps.do(name, lines, [text], [out], lambda: write_sample(text, out, lines))
@@ -237,7 +239,7 @@ class PreparationRun:
         )
 
     def align(self, split: str) -> None:
-        """Convert the word alignments of a split to alignments of pieces."""
+        """Convert the word alignments of a split to piece alignments."""
         given = given_alignments(self.job.corpus.splits()[split])
         pieces = [self.job.pieces(split, language) for language in (self.source, self.target)]
         self.by_lines.do(
@@ -250,7 +252,7 @@ class PreparationRun:
         )
 
     def filter(self, split: str) -> None:
-        """Drop training pairs that exceed the limits, but keep all pairs of other splits."""
+        """Remove training pairs that exceed the limits; all pairs of the other splits remain."""
         kinds = self.job.kinds(split)
         files = [self.job.pieces(split, kind) for kind in kinds]
         outputs = [f"{self.job.clean(split)}.{kind}" for kind in kinds]
@@ -266,7 +268,7 @@ class PreparationRun:
 
 
 def prepare(job: Job) -> None:
-    """Make the data folder `job.out`, and keep intermediate files in `job.work`."""
+    """Write the data folder `job.out`, and intermediate files to `job.work`."""
     refuse_separator("--out", job.out, ":")
     refuse_separator("--work", job.work, ",")
     refuse_file(job.out)

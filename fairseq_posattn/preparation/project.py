@@ -1,4 +1,4 @@
-"""Project dependency trees of words onto pieces."""
+"""Project dependency trees from words to pieces."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from fairseq_posattn.work.lines import Part
 
 @dataclass(frozen=True)
 class ProjectionInputs:
-    """The files of a projection, which contain the same sentences, and its options.
+    """The options and files of a projection; all files contain the same sentences.
 
-    parents: None if the sentences have no trees, which requires a control without parser trees.
-    control: the control trees that replace those of the sentences.
+    parents: None if the sentences have no trees; this requires control trees that need no parser.
+    control: the control trees that replace the trees of the sentences.
     """
 
     words: str = option("read words from this file, made by posattn extract", required=True)
@@ -45,16 +45,16 @@ class ProjectionInputs:
         "with --sentencepiece: read the text that the model segmented from this file", None
     )
     sentencepiece: str | None = option(
-        "set the sentencepiece model that made the pieces", None, "", "MODEL"
+        "sentencepiece model that produced the pieces", None, "", "MODEL"
     )
     separator: str = option(
-        "set the mark that ends each piece but the last one of a word (default: %(default)s)",
+        "marker at the end of each piece except the last piece of a word (default: %(default)s)",
         projection.SEPARATOR,
     )
     several_roots: str = "error"
     missing_tree: str = option(
         "stop at a sentence without a tree (error, the default), or write a flat tree for it, in "
-        "which each word is a child of the first one (flat)",
+        "which each word is a child of the first word (flat)",
         "error",
         choices=("error", "flat"),
     )
@@ -68,8 +68,8 @@ class ProjectionInputs:
     def __post_init__(self):
         if (self.text is None) != (self.sentencepiece is None):
             raise InputError(
-                "--sentencepiece MODEL and --text, the text that it segmented, require each other; "
-                "give both or none"
+                "--sentencepiece MODEL and --text, the text that it segmented, require each "
+                "other; give both or neither"
             )
 
     @property
@@ -79,7 +79,7 @@ class ProjectionInputs:
         return list(dict.fromkeys(path for path in paths if path))
 
     def in_files(self, parts: Mapping[str, str]) -> ProjectionInputs:
-        """Return a copy for other files, such as those of a shard."""
+        """Return a copy with different files, such as those of a shard."""
         names = ("words", "parents", "pieces", "text", "labels")
         found = {name: parts.get(getattr(self, name)) for name in names}
         return replace(self, **found)  # type: ignore[arg-type]  # the other fields stay
@@ -124,7 +124,7 @@ def tree_of(sentence: Sentence, counts: Sequence[int], inputs: ProjectionInputs)
 def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
     """Yield the sentences with their control trees.
 
-    With --missing-tree flat, a sentence without a tree gets a flat one before the control applies.
+    With --missing-tree flat, flat trees are first created for sentences without trees.
     """
     labels = iter(read_lines(inputs.labels)) if inputs.labels else None
     lines = zip(read_words(inputs.words), read_own_parents(inputs), strict=True)
@@ -146,7 +146,7 @@ def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
 
 
 def labelled(sentence: Sentence, line: str, where: str) -> Sentence:
-    """Add the labels of a line to a sentence; a flat tree keeps its own relations."""
+    """Add the labels in a line to a sentence; a flat tree keeps its own relations."""
     if line == NO_TREE:
         return sentence
     labels = parse_labels(line, len(sentence.words), where)
@@ -158,7 +158,7 @@ def labelled(sentence: Sentence, line: str, where: str) -> Sentence:
 
 
 def read_own_parents(inputs: ProjectionInputs) -> Iterator[Parents]:
-    """Yield the parents of each sentence, or (None, None) without a file of parents."""
+    """Yield the parents of each sentence, or (None, None) if there is no file of parents."""
     if inputs.parents is not None:
         yield from read_parents(inputs.parents, inputs.several_roots)
     else:
@@ -166,7 +166,10 @@ def read_own_parents(inputs: ProjectionInputs) -> Iterator[Parents]:
 
 
 def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: str) -> list:
-    """Return the spans of the pieces of a line; raise an InputError if the model differs."""
+    """Return the spans of the pieces of a line.
+
+    Raises InputError if the line was segmented with a different model.
+    """
     if segmenter.segment(text) != pieces:
         raise InputError(
             f"{where}: the pieces '{shortened(' '.join(pieces))}' differ from the segmentation of "

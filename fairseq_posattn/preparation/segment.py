@@ -23,13 +23,13 @@ SENTENCEPIECE_MODELS = ("unigram", "bpe")
 
 
 def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2) -> None:
-    """Learn merges of subword-nmt from the concatenated texts, and write them to `codes`."""
+    """Learn the merges of subword-nmt from the concatenated texts, and write them to `codes`."""
     refuse_unwritable(Path(codes))
     counts = Counter(word for path in texts for line in read_lines(path) for word in line.split())
     if not any(len(word) > 1 for word in counts):
         raise InputError(
-            f"{', '.join(texts)}: all words have a single letter, so there is nothing to learn; "
-            "name a text with longer words"
+            f"{', '.join(texts)}: every word is a single character, so there is nothing to learn; "
+            "use a text with longer words"
         )
     listed = [f"{word} {count}" for word, count in counts.items()]
     with written_whole(codes) as file, _own_progress_bar():
@@ -64,7 +64,7 @@ def learn_sentencepiece(
 
 
 def why_not_learnt(error: str, symbols: int) -> str:
-    """Translate an error of sentencepiece into a message with a remedy."""
+    """Convert an error of sentencepiece to a message that states how to fix it."""
     if found := re.search(r"size too high .* <= (\d+)", error):
         return (
             f"the text has too few distinct words for --symbols {symbols}; give at most "
@@ -84,13 +84,16 @@ def why_not_learnt(error: str, symbols: int) -> str:
 
 
 def learn_words(model: str) -> None:
-    """Write a placeholder model for --segmenter words, which learns nothing."""
+    """Write a placeholder for a model, because --segmenter words does not require learning."""
     with written_whole(model) as file:
         file.write("words\n")
 
 
 class Lines:
-    """The lines of several texts; `error` keeps an exception that sentencepiece would replace."""
+    """Iterates over the lines of several texts.
+
+    error: an exception raised while reading, which sentencepiece would otherwise replace.
+    """
 
     def __init__(self, texts: Sequence[str]):
         self.texts = texts
@@ -115,7 +118,7 @@ def apply(segmenter: Segmenter, text: str, out: str) -> None:
 
 
 def refuse_marked(segmenter: Segmenter, line: str, where: str) -> None:
-    """Refuse a word that ends in the piece separator, which would join it to the next word."""
+    """Raise an InputError if a word ends in the piece separator and would join the next word."""
     if isinstance(segmenter, SubwordNmt) and segmenter.separator in line:
         try:
             segmenter.spans(line)

@@ -1,4 +1,4 @@
-"""Run steps of a preparation that process each line independently, in shards if needed."""
+"""Run preparation steps that process each line independently, in shards if needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from fairseq_posattn.work.running import discard, do_lines
 
 
 class StepsByLines:
-    """Runs line-by-line steps with the workers of a job; WORK/shards contains unfinished shards."""
+    """Runs line-by-line steps with the workers of a job.
+
+    WORK/shards contains the shards of unfinished steps.
+    """
 
     def __init__(self, job: Job, steps: Steps):
         self.job = job
@@ -30,11 +33,12 @@ class StepsByLines:
         others: Sequence[str | Path] = (),
         check: Callable[[list[Answer]], object] = lambda answers: None,
     ) -> None:
-        """Run a step unless it is completed already.
+        """Run a step unless it is already completed.
 
-        act: see `LineStep`. others: further files that the outputs depend on.
-        check: called with the answers of all shards; if it raises an InputError, the outputs are
-            removed.
+        act: see `LineStep`.
+        others: additional files that the outputs depend on.
+        check: a function that is called with the results of all shards. If it raises an InputError,
+            the outputs are removed.
         """
 
         def checked() -> None:

@@ -1,4 +1,4 @@
-"""The options of posattn binarize-tagging, in a module that does not import torch."""
+"""The options of posattn binarize-tagging. This module does not import torch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Make parallel text with trees from treebanks whose sentences have translations.
+"""Extract parallel text with trees from treebanks whose sentences have translations.
 
-A translation is a comment of its sentence (`# text_en = ...`), or the text of the sentence with the
-same name (`# sent_id = ...`) in a second treebank.
+The translation of a sentence is given in a comment (`# text_en = ...`), or it is the text of the
+sentence with the same name (`# sent_id = ...`) in a second treebank.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ SHOWN = 5  # how many names of left-out sentences the log shows for each reason
 
 
 def files_of(prefix: str, languages: Sequence[str], aligned: bool = False) -> list[str]:
-    """Return the files of `write_translated`: trees, texts, left-out sentences, alignments."""
+    """Return the files of `write_translated`: trees, texts, excluded sentences and alignments."""
     kinds = ["conllu", *languages, "left_out", *([ALIGN] if aligned else [])]
     return [f"{prefix}.{kind}" for kind in kinds]
 
 
 @dataclass
 class LeftOut:
-    """The names of left-out sentences, by reason."""
+    """The names of the excluded sentences, by reason."""
 
     names: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, block: ConlluBlock, why: str) -> str:
-        """Record a sentence, and return its line for the file PREFIX.left_out."""
+        """Record an excluded sentence, and return its line for the file PREFIX.left_out."""
         name = comment_of(block, "sent_id") or f"line {block.line}"
         self.names.setdefault(why, []).append(name)
         return f"{block.path}:{block.line}\t{name}\t{why}\n"
@@ -62,9 +62,10 @@ def write_translated(
 ) -> None:
     """Write the sentences of a treebank that have translations, as parallel text with trees.
 
-    treebanks: the source's and, unless comments contain the translations, the target's.
-    found_by: the options that determine the translation of a sentence.
-    aligned: whether to write PREFIX.align from the comments `align`, or empty lines without them.
+    treebanks: the source treebank and, unless the translations are comments, the target treebank.
+    found_by: the options that specify how to find the translation of a sentence.
+    aligned: whether to write the comments `align` to PREFIX.align, which contains an empty line for
+        each sentence without this comment.
     """
     source, *others = treebanks
     align_by, comment = found_by.align_by, found_by.target_comment
@@ -95,8 +96,8 @@ def write_translated(
             left_out.write(left.add(partner, f"of {others[0]} without a partner"))
         if not kept:
             raise InputError(
-                f"{source}: no sentence has a translation ({left or 'no sentences'}); name another "
-                "comment with "
+                f"{source}: no sentence has a translation ({left or 'no sentences'}); choose "
+                "another comment with "
                 + ("--align-by" if others else "--target-comment")
                 + ", or other treebanks"
             )
@@ -105,7 +106,7 @@ def write_translated(
 
 
 def named_blocks(path: str, align_by: str) -> dict[str, ConlluBlock]:
-    """Return the sentences of a treebank that have a name, by name."""
+    """Return the named sentences of a treebank, by name."""
     found: dict[str, ConlluBlock] = {}
     seen: dict[str, int] = {}
     for block in read_blocks(path):

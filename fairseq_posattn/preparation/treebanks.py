@@ -1,4 +1,4 @@
-"""Extract words, parents and labels from CoNLL-U, or replace its trees by control trees."""
+"""Extract words, parents and labels from CoNLL-U, or replace trees by control trees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ DEPS = 8  # the column of enhanced dependencies, which are removed from control 
 
 @dataclass
 class Extracted:
-    """The counts of extracted sentences and words."""
+    """The numbers of extracted sentences and words."""
 
     sentences: int = 0
     words: int = 0
@@ -34,7 +34,7 @@ class Extracted:
 def extract(
     treebanks: Sequence[str], out: str, several_roots: str = "error", tokens: bool = False
 ) -> Extracted:
-    """Write the sentences of all treebanks to `out`.words, .parents and .labels, and count them.
+    """Write the sentences of all treebanks to `out`.words, .parents and .labels.
 
     tokens: write the tokens of the text (im) instead of the words of the tree (in, dem).
     """
@@ -60,7 +60,7 @@ def extract(
 def control_treebank(
     treebank: str, out: str, control: TreeControl, several_roots: str = "error"
 ) -> None:
-    """Write a treebank with control trees."""
+    """Write a copy of a treebank with control trees."""
     sentences = 0
     with replaced_whole(out) as partial, open_to_write(partial) as file:
         for block in progress(read_blocks(treebank)):

@@ -1,14 +1,15 @@
-"""Test your own attention mechanisms against the contract that all mechanisms fulfil.
+"""Test custom attention mechanisms against the contract that all mechanisms must satisfy.
 
     from fairseq_posattn.testing import check
 
     def test_mine():
-        check(Mine)              # the class, with the options that its `examples` list
-        check("mine(size=3)")    # a specification, as --encoder-attention takes it
+        check(Mine)              # a class, with each of its `examples`
+        check("mine(size=3)")    # a specification in the format of --encoder-attention
 
-`check` raises a ContractError, a subclass of AssertionError, with one line per broken promise.
-`posattn check-mechanism mine.py` does the same from a shell. The checks read attributes of the
-class, which `fairseq_posattn.attention.Mechanism` documents.
+`check` raises a ContractError, a subclass of AssertionError, with one line per violated
+requirement. `posattn check-mechanism mine.py` runs the same checks on the command line. The checks
+read class attributes of the mechanism, which are documented in
+`fairseq_posattn.attention.Mechanism`.
 """
 
 from fairseq_posattn.testing.contract import CONTRACT, check, check_mechanism, examples_of, outcomes

@@ -19,7 +19,10 @@ LOOK = "take positions from ctx.from_diagonal(), ctx.query_positions or ctx.posi
 
 @dataclass
 class Pairs:
-    """A batch of pairs of a source x, S B C, and a target y, T B C."""
+    """A batch of sentence pairs.
+
+    The source x has the shape (S, B, C); the target y has the shape (T, B, C).
+    """
 
     x: Tensor
     y: Tensor
@@ -36,7 +39,10 @@ class Pairs:
         need_weights: bool = False,
         memory: dict[str, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return output, Q B C, and weights for the last `queries` of the first `end` columns.
+        """Return the output of cross-attention and, if requested, the weights.
+
+        The queries are the last `queries` of the first `end` target columns; by default, all
+        columns. The output has the shape (Q, B, C).
 
         memory: stores tensors of earlier steps in incremental decoding.
         """
@@ -49,7 +55,7 @@ class Pairs:
         return module.attend(y, q, k, v, ctx, need_weights)
 
     def alone(self, row: int) -> Pairs:
-        """Return one of the pairs without padding."""
+        """Return one sentence pair of the batch, without padding."""
         source, target, one = self.real_source[row], self.real_target[row], slice(row, row + 1)
         tree = context([TREES[row]]).tree
         return Pairs(
@@ -63,7 +69,7 @@ class Pairs:
 
 
 def pairs(left: bool = False) -> Pairs:
-    """Return a batch in which all sources and targets are padded, on the same side."""
+    """Return a batch of pairs that are padded on the left or on the right."""
     both = [context(trees, length=13 + n, left=left) for n, trees in enumerate((TREES, TARGETS))]
     x, y = (inputs(t, ctx, left) for t, ctx in zip((TREES, TARGETS), both, strict=True))
     return Pairs(x, y, real_pieces(both[0]), real_pieces(both[1]), both[0].tree)
@@ -88,7 +94,7 @@ def crossing_is_the_same_in_a_batch_and_in_steps(specification: str) -> None:
 
 
 def crossing_takes_either_way(specification: str) -> None:
-    """Check that cross-attention is the same with weights and without, and ignores padding."""
+    """Check that cross-attention ignores padding and is the same with and without weights."""
     require_crossing(specification)
     module, batch = attention(specification, cross=True), pairs()
     out, weights = batch.attend(module, need_weights=True)

@@ -1,4 +1,4 @@
-"""Checks that the result of a sentence depends neither on padding nor on other sentences."""
+"""Checks that the output for a sentence depends neither on padding nor on other sentences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ON_WEIGHTS = ("change_weights", "change_scores", "allowed")
 
 
 def shapes_and_gradients_are_right(specification: str) -> None:
-    """Check that output and weights have the right shapes, and every gradient is finite."""
+    """Check that output and weights have the correct shapes and all gradients are finite."""
     ctx = context(TREES)
     module = attention(specification).train()
     out, weights = module.with_weights(inputs(TREES, ctx), ctx)
@@ -46,7 +46,7 @@ def shapes_and_gradients_are_right(specification: str) -> None:
             raise BrokenPromise(
                 f"{what} of {' x '.join(map(str, shape))}",
                 shape_of(tensor),
-                "see the shapes in mechanism.py",
+                "see the shapes in core/attention/stages.py",
             )
     out.square().sum().backward()
     for name, parameter in module.named_parameters():
@@ -59,11 +59,11 @@ def shapes_and_gradients_are_right(specification: str) -> None:
 
 @for_some_values
 def every_parameter_matters(specification: str) -> None:
-    """Check that every parameter has an effect (its gradient is not zero throughout)."""
+    """Check that every parameter has an effect, that is, its gradient is not zero everywhere."""
     ctx = context(TREES)
     module = attention(specification).train()
     module.output(inputs(TREES, ctx), ctx).square().sum().backward()
-    # Adding the same to all scores of a row does not change the softmax.
+    # Adding a constant to all scores of a row does not change the softmax.
     unseen = ["k_proj.bias", *(name for m in mechanisms_of(specification) for name in m.unseen)]
     for name, parameter in module.named_parameters():
         if any(f".{name}".endswith(f".{other}") for other in unseen):
@@ -77,7 +77,7 @@ def every_parameter_matters(specification: str) -> None:
 
 
 def a_sentence_is_the_same_in_a_batch(specification: str) -> None:
-    """Check that neither other sentences nor padding, on either side, change an output."""
+    """Check that neither other sentences nor padding on either side affect an output."""
     module = attention(specification)
     for left in (False, True):
         ctx = context(TREES, length=13, left=left)
@@ -92,10 +92,9 @@ def a_sentence_is_the_same_in_a_batch(specification: str) -> None:
 
 
 def unequal_in_batch(difference: float, left: bool) -> BrokenPromise:
-    """Return the error about a sentence whose output depends on its batch."""
     look = "it may read padding or other sentences: ctx.real is True except for padding"
     if left:
-        look = "it may count columns: take positions from ctx.positions or ctx.distances"
+        look = "it may count columns; take positions from ctx.positions or ctx.distances"
     return BrokenPromise(
         "the same output for a sentence alone and in a batch",
         f"a difference of {difference:.2g} with padding {'before' if left else 'after'} it",
@@ -118,7 +117,7 @@ def padding_gets_no_weight(specification: str) -> None:
 
 
 def empty_rows_stay_finite(specification: str) -> None:
-    """Check that a sentence of padding only has zero weights and finite gradients."""
+    """Check that a sentence that consists only of padding has zero weights and finite gradients."""
     trees = [random_tree(4, 1), ([], [])]
     ctx = context(trees)
     module = attention(specification)
@@ -134,7 +133,7 @@ def empty_rows_stay_finite(specification: str) -> None:
             look,
             ON_WEIGHTS,
         )
-    # A replacement of the output may have a residual connection.
+    # A mechanism that replaces the output may have a residual connection.
     if not has_replacement(module) and (out[:, 1] != 0).any():
         raise BrokenPromise(
             "an output of 0 for a sentence of padding only",
@@ -158,7 +157,7 @@ def empty_rows_stay_finite(specification: str) -> None:
 
 
 def rows_of_padding_stay_finite(specification: str) -> None:
-    """Check that rows of padding stay finite with large scores in half precision."""
+    """Check that padded batches with large scores give finite outputs, also in half precision."""
     ctx = context(TREES, length=14)
     for dtype in (torch.bfloat16, torch.float32):
         module = attention(specification).to(dtype)
@@ -193,7 +192,7 @@ def trees_are_read_if_needed(specification: str) -> None:
 
 
 def works_without_trees(module: Attention, ctx: AttentionContext) -> None:
-    """Raise a BrokenPromise if a layer fails without trees."""
+    """Raise a BrokenPromise if the layer fails without trees."""
     without = AttentionContext(ctx.length, ctx.device, ctx.real, brackets=ctx.brackets)
     try:
         module.output(inputs(TREES, ctx), without)

@@ -1,4 +1,4 @@
-"""Checks of a mechanism in combination with others in one layer."""
+"""Checks of a mechanism in combination with other mechanisms in the same layer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHECKS = (
 
 
 def it_works_beside_others(specification: str) -> None:
-    """Check that it fulfils the contract together with other mechanisms, or refuses them."""
+    """Check that it fulfils the contract in combination with other mechanisms, or rejects them."""
     if "@" in specification:
         raise NotApplicable("this is checked for mechanisms that act in all layers")
     names = {mechanism.name for mechanism in mechanisms_of(specification)}
@@ -43,7 +43,7 @@ def it_works_beside_others(specification: str) -> None:
 
 
 def check_beside(others: str, check: Callable[[str], None], together: str) -> None:
-    """Run a check, and add the other mechanisms to its error."""
+    """Run a check; if it fails, mention the other mechanisms in the error message."""
     try:
         check(together)
     except BrokenPromise as broken:
@@ -52,7 +52,7 @@ def check_beside(others: str, check: Callable[[str], None], together: str) -> No
 
 
 def is_allowed(specification: str) -> bool:
-    """Return whether the mechanisms of a specification accept each other."""
+    """Return whether the mechanisms of a specification can be combined."""
     try:
         AttentionSpecification(specification).check(1, SHAPE)
     except SpecificationError:
@@ -61,12 +61,12 @@ def is_allowed(specification: str) -> bool:
 
 
 WINDOW = "window(size=5)"
-# The first one is long enough for bands; the others end within a block, or within the first one.
+# The first sentence fills several blocks; the others end within a later block or the first one.
 LONG_TREES = [random_tree(170, 5), random_tree(90, 6), random_tree(1, 7), random_tree(0, 8)]
 
 
 def bands_are_the_whole(specification: str) -> None:
-    """Check that together with a window, banded attention has the same output as full scores."""
+    """Check that with a window, banded attention and the full score matrix give the same output."""
     mechanisms = mechanisms_of(specification)
     if not any(m.banded and issubclass(m, ON_SCORES) for m in mechanisms):
         raise NotApplicable("it does not act on scores in bands (banded = False)")

@@ -1,4 +1,4 @@
-"""The contract: the list of checks that `check` runs for a mechanism."""
+"""The contract: all checks that `check` runs for a mechanism."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ CONTRACT: tuple[Check, ...] = (
 
 
 def check(mechanism: type[Mechanism] | str) -> None:
-    """Raise a ContractError that lists the promises that a mechanism breaks.
+    """Check a mechanism, and raise a ContractError that lists all violated requirements.
 
         check(Mine)
         check("mine(size=3)")
 
-    mechanism: a class, registered or not, which is checked with each of its `examples`; or a
-    specification in the format of --encoder-attention.
+    mechanism: a specification in the format of --encoder-attention, or a class, which is checked
+        with each of its `examples` and need not be registered.
     """
     with specifications_of(mechanism) as specifications:
         faults = [
@@ -59,7 +59,7 @@ def check(mechanism: type[Mechanism] | str) -> None:
 
 
 def outcomes(specification: str) -> Iterator[Outcome]:
-    """Yield the outcome of each check; stop after the first one if the layer cannot be run."""
+    """Yield the outcome of each check; stop after the first check if the layer cannot be run."""
     for number, check in enumerate(CONTRACT):
         outcome = outcome_of(check, specification)
         yield outcome
@@ -72,7 +72,7 @@ check_mechanism = check  # its name in 0.2.0
 
 @contextmanager
 def specifications_of(mechanism: type[Mechanism] | str) -> Iterator[list[str]]:
-    """Yield the specifications to check; a class is registered temporarily."""
+    """Yield the specifications to check; if a class is given, register it temporarily."""
     if isinstance(mechanism, str):
         AttentionSpecification(mechanism)  # raises SpecificationError instead of ContractError
         yield [mechanism]

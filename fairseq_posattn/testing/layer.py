@@ -1,4 +1,4 @@
-"""The small self-attention layer with random parameters that the checks use."""
+"""A small attention layer with random parameters, which all checks use."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from fairseq_posattn.core.attention.sample_batch import LABELS, WIDTH
 from fairseq_posattn.core.specification import parse
 
 HEADS = 4
-STD = 0.5  # of random parameters
+STD = 0.5  # standard deviation of random parameters
 RANDOM: ContextVar[bool] = ContextVar("RANDOM", default=True)  # whether parameters are random
 SHAPE = AttentionShape(HEADS, WIDTH // HEADS, max_positions=16, brackets=True, **LABELS)
 
 
 class Attention(MultiheadSelfAttention):
-    """Self-attention including the mechanisms that act before it."""
+    """A self-attention layer that also applies the mechanisms that act before the attention."""
 
     def forward(
         self,
@@ -43,7 +43,7 @@ class Attention(MultiheadSelfAttention):
         need_weights: bool = False,
         observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Apply `before`, and return output and weights like the base class."""
+        """Apply `before`, and return the output and the weights as the base class does."""
         return super().forward(self.before(x, ctx, observe), ctx, need_weights, observe)
 
     def with_weights(self, x: Tensor, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
@@ -51,13 +51,17 @@ class Attention(MultiheadSelfAttention):
         return out, weights
 
     def output(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the output without weights, for which the fused kernel may be used."""
+        """Return the output without computing weights, so that the fused kernel can be used."""
         out: Tensor = self(x, ctx)[0]
         return out
 
 
 def attention(specification: str, seed: int = 0, cross: bool = False) -> Attention:
-    """Return a layer in double precision, with random parameters of its mechanisms if RANDOM."""
+    """Return a layer in double precision and evaluation mode.
+
+    If RANDOM is set, the parameters of its mechanisms are random. Otherwise, they have their
+    initial values.
+    """
     module = fresh(specification, seed, cross)
     for parameter in module.mechanisms.parameters() if RANDOM.get() else ():
         torch.nn.init.normal_(parameter, std=STD)
@@ -65,19 +69,19 @@ def attention(specification: str, seed: int = 0, cross: bool = False) -> Attenti
 
 
 def fresh(specification: str, seed: int = 0, cross: bool = False) -> Attention:
-    """Return a layer with initial parameters; cross: whether it is cross-attention."""
+    """Return a layer with initial parameters; `cross` selects cross-attention."""
     torch.manual_seed(seed)
     kind = CrossSpecification if cross else AttentionSpecification
     return Attention(WIDTH, HEADS, kind(specification).build(0, SHAPE))
 
 
 def written(name: str, options: str) -> str:
-    """Format a mechanism with options: 'mine(size=3)'."""
+    """Format a mechanism with its options, as in 'mine(size=3)'."""
     return f"{name}({options})" if options else name
 
 
 def beside_plain(specification: str) -> tuple[Attention, Attention]:
-    """Return plain attention, and a layer with mechanisms that has the same projections."""
+    """Return a layer of plain attention, and a layer with mechanisms and the same projections."""
     plain, other = attention(""), attention(specification)
     other.load_state_dict(plain.state_dict(), strict=False)
     return plain, other
@@ -93,7 +97,7 @@ def has_replacement(module: Attention) -> bool:
 
 @contextmanager
 def kernel_calls() -> Iterator[list[dict[str, Any]]]:
-    """Yield a list that collects the keyword arguments of each call of torch's fused kernel."""
+    """Yield a list that collects the keyword arguments of all calls of torch's fused kernel."""
     calls: list[dict[str, Any]] = []
     kernel = F.scaled_dot_product_attention
 

@@ -1,4 +1,4 @@
-"""Outcomes of checks: what was expected and found, and where the mistake may be."""
+"""Outcomes of checks: what was expected, what was found, and where the error may be."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ MAKING = ("make_parameters", "__init__")
 
 
 class ContractError(AssertionError):
-    """A mechanism violates the contract; the message lists all broken promises."""
+    """Raised if a mechanism violates the contract; the message lists all violated requirements."""
 
 
 class BrokenPromise(ContractError):
-    """A mechanism breaks one promise of the contract.
+    """Raised if a mechanism violates one requirement of the contract.
 
-    look: advice on the mistake. methods: those that may contain it.
+    look: a hint at the likely cause.
+    methods: names of the methods in which the error may be.
     """
 
     def __init__(
@@ -39,18 +40,18 @@ class BrokenPromise(ContractError):
 
 
 class NotApplicable(Exception):
-    """A check does not apply to a mechanism; the message states the reason."""
+    """Raised if a check does not apply to a mechanism; the message states the reason."""
 
 
 def largest_difference(one: Tensor, other: Tensor) -> float:
-    """Return the largest absolute difference; infinity if the shapes differ."""
+    """Return the largest absolute difference of two tensors, or infinity if the shapes differ."""
     if one.shape != other.shape or one.numel() == 0:
         return 0.0 if one.shape == other.shape else float("inf")
     return float((one.detach().double() - other.detach().double()).abs().max())
 
 
 def is_close(one: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors are equal up to rounding errors of their precision."""
+    """Return whether two tensors are equal up to rounding errors."""
     try:
         torch.testing.assert_close(one, other)
     except AssertionError:
@@ -72,18 +73,21 @@ def shape_of(x: Tensor) -> str:
 
 
 Check = Callable[[str], None]
-SOME_VALUES: set[Check] = set()  # checks that must pass with initial or random parameters only
+SOME_VALUES: set[Check] = set()  # checks that may fail with either initial or random parameters
 
 
 def for_some_values(check: Check) -> Check:
-    """Decorator of checks that pass if they pass with initial or with random parameters."""
+    """Decorator for checks that may fail with either initial or random parameters, but not both.
+
+    All other checks must pass with random parameters.
+    """
     SOME_VALUES.add(check)
     return check
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a check: a fault, a reason why it does not apply, or neither."""
+    """The result of a check: an error, a reason why it does not apply, or neither if it passed."""
 
     check: Check
     fault: str | None = None
@@ -91,14 +95,17 @@ class Outcome:
 
     @property
     def promise(self) -> str:
-        """Return the promise that is checked, from the docstring of the check."""
+        """Return a description of the check, taken from the docstring of its function."""
         said = (inspect.getdoc(self.check) or self.check.__name__).splitlines()[0]
         promise = said.removeprefix("Check that ").rstrip(".")
         return promise[0].upper() + promise[1:]
 
 
 def outcome_of(check: Check, specification: str) -> Outcome:
-    """Run a check; a fault mentions whether parameters were initial or random."""
+    """Run a check.
+
+    The message of a failed check states whether the parameters were initial or random.
+    """
     some = check in SOME_VALUES
     first = outcome_with(check, specification, random=not some)
     if first.fault is None or not has_parameters(specification):
@@ -123,7 +130,7 @@ def outcome_with(check: Check, specification: str, random: bool) -> Outcome:
     """Run a check with random or with initial parameters."""
     token = RANDOM.set(random)
     try:
-        with torch.random.fork_rng(devices=()):  # keeps the caller's random state
+        with torch.random.fork_rng(devices=()):  # preserves the caller's random state
             check(specification)
     except NotApplicable as reason:
         return Outcome(check, not_applicable=one_line(reason))
@@ -137,14 +144,14 @@ def outcome_with(check: Check, specification: str, random: bool) -> Outcome:
 
 
 def described(broken: BrokenPromise, mechanisms: list[type[Mechanism]]) -> str:
-    """Return the message of a broken promise with the methods to inspect."""
+    """Return the message for a violated requirement, with the methods to inspect."""
     look = f"; look at {', '.join(places_of(mechanisms, broken.methods))}"
     advice = f": {broken.look}" if broken.look else ""
     return one_line(f"expected {broken.expected}, found {broken.found}{look}{advice}")
 
 
 def unexpected(error: Exception, mechanisms: list[type[Mechanism]]) -> str:
-    """Return the message about an error in the mechanism's code."""
+    """Return the message for an exception that the mechanism's own code has raised."""
     files = {inspect.getsourcefile(mechanism) for mechanism in mechanisms}
     frames = traceback.extract_tb(error.__traceback__)
     own = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if f.filename in files]
@@ -154,8 +161,10 @@ def unexpected(error: Exception, mechanisms: list[type[Mechanism]]) -> str:
 
 
 def places_of(mechanisms: list[type[Mechanism]], methods: Iterable[str]) -> list[str]:
-    """Return those of the methods that the mechanisms override, 'Mine.bias (mine.py:12)', or else
-    their classes."""
+    """Return the methods that the mechanisms override, such as 'Mine.bias (mine.py:12)'.
+
+    If they override none of these methods, return the classes instead.
+    """
     found = []
     for mechanism in mechanisms:
         for method in dict.fromkeys(methods):
@@ -166,7 +175,7 @@ def places_of(mechanisms: list[type[Mechanism]], methods: Iterable[str]) -> list
 
 
 def line_of(code: object) -> str:
-    """Return ' (file.py:12)' for a class or method, or "" if unknown."""
+    """Return ' (file.py:12)' for a class or method, or an empty string if the file is unknown."""
     try:
         code = inspect.unwrap(code)  # type: ignore[arg-type]
         file, (_, line) = inspect.getsourcefile(code), inspect.getsourcelines(code)  # type: ignore[arg-type]

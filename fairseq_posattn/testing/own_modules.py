@@ -1,4 +1,4 @@
-"""Import a file, a folder or a module with the user's own mechanisms."""
+"""Import custom mechanisms from a file, a folder or a module."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Loaded = TypeVar("Loaded")
 
 
 def registered_by(module: str) -> list[type[Mechanism]]:
-    """Import a .py file, a folder with __init__.py or a module; return the mechanisms it registers.
+    """Import a .py file, a folder with __init__.py or a module, and return its mechanisms.
 
-    Raise an InputError if it cannot be imported or registers none.
+    Raise an InputError if the import fails or registers no mechanism.
     """
     before = set(MECHANISMS)
     found_in = imported_from(module)
@@ -42,24 +42,31 @@ def module_of(module: str) -> ModuleType:
     path = Path(module)
     if path.is_dir():
         if not (path / "__init__.py").is_file():
-            raise InputError(f"{module}: the folder has no __init__.py; add it, or name a .py file")
+            raise InputError(
+                f"{module}: the folder contains no __init__.py; add one, or specify a .py file"
+            )
         return imported(module, lambda: from_file(path.resolve().name, path / "__init__.py"))
     if path.is_file():
         if path.suffix != ".py":
-            raise InputError(f"{module}: this is not a Python file; name a file that ends in .py")
+            raise InputError(
+                f"{module}: this is not a Python file; specify a file that ends in .py"
+            )
         return imported(module, lambda: from_file(path.stem, path))
     if path.suffix == ".py" or path.name != module:
         raise InputError(f"{module}: no such file or folder; check the path")
     if not imported(module, lambda: is_module(module)):
         raise InputError(
-            f"{module}: there is no file, folder or module of this name; name a .py file, a folder "
-            "with __init__.py, or a module"
+            f"{module}: there is no file, folder or module of this name; specify a .py file, a "
+            "folder with __init__.py, or a module"
         )
     return imported(module, lambda: importlib.import_module(module))
 
 
 def is_module(name: str) -> bool:
-    """Return whether a module exists, also in the current folder; imports its parent package."""
+    """Return whether a module with this name exists on sys.path or in the current folder.
+
+    This imports the parent package of the module.
+    """
     if not all(part.isidentifier() for part in name.split(".")):
         return False
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
@@ -73,7 +80,10 @@ def is_module(name: str) -> bool:
 
 
 def from_file(name: str, path: Path) -> ModuleType:
-    """Import a file, which may import others from its folder, under an unused module name."""
+    """Import a .py file; if a module named `name` is already loaded, use another name.
+
+    The file may import other files from its folder.
+    """
     path = path.resolve()
     folder = path.parent.parent if path.name == "__init__.py" else path.parent
     if str(folder) not in sys.path:
@@ -89,7 +99,7 @@ def from_file(name: str, path: Path) -> ModuleType:
 
 
 def imported(module: str, load: Callable[[], Loaded]) -> Loaded:
-    """Call `load`, which imports a module, and turn its errors into one-line InputErrors."""
+    """Call `load`, which imports a module, and convert its exceptions into one-line InputErrors."""
     try:
         return load()
     except InputError:  # for example from the registration of a class
@@ -109,7 +119,7 @@ def named(error: Exception) -> str:
 
 
 def place_of(error: Exception, module: str) -> str:
-    """Return file and line of an error in the imported code, 'mine.py:3'."""
+    """Return the file and line in the imported code that caused an error, as in 'mine.py:3'."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -136,9 +146,10 @@ def is_own_mechanism(thing: Any, module: ModuleType) -> bool:
 
 @contextmanager
 def plugin_if_possible() -> Iterator[None]:
-    """Make `from fairseq_posattn import plugin` a no-op if fairseq is not installed.
+    """Make `from fairseq_posattn import plugin` do nothing if fairseq is not installed.
 
-    Folders for --user-dir import the plug-in, but checking their mechanisms needs no fairseq.
+    Folders that are passed to --user-dir import the plug-in, but checking their mechanisms does not
+    require fairseq.
     """
     if PLUGIN in sys.modules or importlib.util.find_spec("fairseq") is not None:
         yield

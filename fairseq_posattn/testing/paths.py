@@ -1,4 +1,4 @@
-"""Checks that fused kernel, explicit computation, precisions and incremental decoding agree."""
+"""Checks that the fused kernel, explicit computation and incremental decoding are equivalent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairseq_posattn.testing.outcomes import (
 
 
 def the_fused_way_is_the_explicit_way(specification: str) -> None:
-    """Check that the output is the same with weights (explicit) and without (fused kernel)."""
+    """Check that explicit computation (with weights) and the fused kernel give the same output."""
     ctx = context(TREES)
     module = attention(specification)
     x, real = inputs(TREES, ctx), real_pieces(ctx).T
@@ -45,7 +45,7 @@ def the_fused_way_is_the_explicit_way(specification: str) -> None:
 
 
 def the_fused_kernel_serves_it(specification: str) -> None:
-    """Check that torch's fused kernel is used, unless its class has fused = False."""
+    """Check that torch's fused kernel is used, unless the class sets fused = False."""
     module = attention(specification)
     mechanisms = list(module.mechanisms.values())
     if not all(m.fused for m in mechanisms):
@@ -60,7 +60,7 @@ def the_fused_kernel_serves_it(specification: str) -> None:
 
 
 class DropsEverything(nn.Module):
-    """Dropout that sets everything to zero, to detect where it is applied."""
+    """Dropout that sets all values to zero, so that its effect on an output can be detected."""
 
     p = 0.25
     apply_during_inference = False
@@ -70,7 +70,7 @@ class DropsEverything(nn.Module):
 
 
 def dropout_acts_once(specification: str) -> None:
-    """Check that dropout is applied once, to the weights for the values, not the returned ones."""
+    """Check that dropout is applied exactly once, and not to the returned weights."""
     ctx = context(TREES)
     module = attention(specification).train()
     x = inputs(TREES, ctx)
@@ -98,7 +98,7 @@ def dropout_acts_once(specification: str) -> None:
 
 
 def autocast_is_close(specification: str) -> None:
-    """Check that under autocast the output is close to float32, and gradients are finite."""
+    """Check that under autocast the output is close to that in float32 and gradients are finite."""
     ctx = context(TREES)
     module = attention(specification).float()
     x = inputs(TREES, ctx, dtype=torch.float).requires_grad_()
@@ -118,7 +118,7 @@ def autocast_is_close(specification: str) -> None:
 def half_precision_is_close(
     specification: str, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> None:
-    """Check that in half precision the output is close to float32."""
+    """Check that in half precision the output is close to that in float32."""
     ctx = context(TREES)
     module = attention(specification).float()
     x = inputs(TREES, ctx, dtype=torch.float)
@@ -130,7 +130,7 @@ def half_precision_is_close(
 
 
 def expect_near(out: Tensor, expected: Tensor, real: Tensor, where: str) -> None:
-    """Raise a BrokenPromise if outputs differ by more than the precision of bfloat16 explains."""
+    """Raise a BrokenPromise if two outputs differ by more than the rounding errors of bfloat16."""
     near = 0.05 * max(1.0, float(expected[real].detach().abs().max()))
     if not torch.allclose(out.float()[real], expected[real], rtol=0.05, atol=near):
         difference = largest_difference(out.float()[real], expected[real])

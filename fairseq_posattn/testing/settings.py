@@ -1,4 +1,4 @@
-"""Checks of the class attributes of a mechanism, its options, heads and parameters."""
+"""Checks of a mechanism's class attributes, options, heads and parameters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SOME_HEADS, OTHER_HEADS = "1|3", "0|2"
 
 
 def it_can_be_built(specification: str) -> None:
-    """Check that it can be built and run, and is the same with all its options written out."""
+    """Check that it can be built and run, and that its canonical specification can be parsed."""
     AttentionSpecification(specification).check(1, SHAPE)
     ctx = context(TREES)
     attention(specification).output(inputs(TREES, ctx), ctx)
@@ -59,7 +59,8 @@ def it_changes_the_output(specification: str) -> None:
         one, other = plain.train(mode).output(x, ctx), changed.train(mode).output(x, ctx)
         if not largest_difference(one, other) > 1e-3:
             raise BrokenPromise(
-                f"another output than plain attention in {'training' if mode else 'evaluation'}",
+                "an output different from that of plain attention in "
+                f"{'training' if mode else 'evaluation'}",
                 "the same",
                 "if its default options have no effect on sentences of ten pieces, list others in "
                 "`examples`",
@@ -67,7 +68,7 @@ def it_changes_the_output(specification: str) -> None:
 
 
 def with_heads(specification: str, heads: str) -> str:
-    """Restrict the specification of one mechanism to some heads."""
+    """Restrict a specification with a single mechanism to some heads."""
     match = re.fullmatch(r"(\w+)(?:\((.*)\))?", specification)
     assert match is not None  # callers pass one term without layers
     options = f"{match[2]}, " if match[2] else ""
@@ -124,7 +125,7 @@ def layers_do_not_mix_their_options(specification: str) -> None:
 
 
 def neutral_settings_are_plain_attention(specification: str) -> None:
-    """Check that with its neutral options and set_neutral() it equals plain attention."""
+    """Check that with its neutral options and set_neutral() it is equivalent to plain attention."""
     mechanism = single(specification)
     if mechanism.neutral is None:
         raise NotApplicable("its class has no neutral options (neutral = None)")
@@ -145,7 +146,7 @@ def neutral_settings_are_plain_attention(specification: str) -> None:
 
 
 def a_checkpoint_keeps_it(specification: str) -> None:
-    """Check that a new layer that loads the parameters of another one has the same output."""
+    """Check that a new layer that loads the parameters of another layer has the same output."""
     ctx = context(TREES)
     x = inputs(TREES, ctx)
     one, other = (
@@ -164,7 +165,11 @@ def a_checkpoint_keeps_it(specification: str) -> None:
 
 
 def single(specification: str) -> type[Mechanism]:
-    """Return the only mechanism of a specification; raise NotApplicable if there are others."""
+    """Return the only mechanism of a specification.
+
+    Raise NotApplicable if there are several, or if the mechanism is restricted to some layers or
+    heads.
+    """
     terms = parse(specification)
     if len(terms) != 1 or terms[0].layers is not None or "heads" in terms[0].options:
         raise NotApplicable("this is checked for single mechanisms in all layers and heads")

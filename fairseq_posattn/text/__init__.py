@@ -1,1 +1,1 @@
-"""From a raw line to pieces and trees."""
+"""Segment raw lines into pieces, and provide their trees."""

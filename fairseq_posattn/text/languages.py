@@ -1,7 +1,7 @@
-"""Look up languages by name, and the properties that depend on them.
+"""Look up languages by name, and determine language-dependent properties.
 
-A name is a code or an English name of `languages.txt`, optionally with a script or a region: `zh`,
-`cmn`, `zh_CN`, `zho_Hant`, `chinese`. File names keep the name that the user gave.
+A name is a code or an English name from `languages.txt`, optionally with a script or a region:
+`zh`, `cmn`, `zh_CN`, `zho_Hant`, `chinese`. File names contain the name as specified by the user.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import NamedTuple
 from fairseq_posattn.errors import InputError
 
 TABLE = Path(__file__).with_name("languages.txt")
-# Languages without spaces between words, with sacrebleu's tokeniser.
+# Languages without spaces between words, and sacrebleu's tokenisers for them.
 UNSPACED = {"zh": "zh", "yue": "zh", "wuu": "zh", "lzh": "zh", "ja": "ja-mecab"}
 UNSPACED |= dict.fromkeys(("bo", "dz", "km", "lo", "my", "shn", "th"), "char")
 TOKENIZERS = {**UNSPACED, "ko": "ko-mecab"}
 CHINESE = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}  # by region
-STANZA = {"se": "sme", "zh-hans": "zh-hans", "zh-hant": "zh-hant"}  # stanza's own names
+STANZA = {"se": "sme", "zh-hans": "zh-hans", "zh-hant": "zh-hant"}  # stanza's codes that differ
 SUFFIX = re.compile(r"[a-z]{4}|[a-z]{2}|[0-9]{3}", re.I)  # a script, or a region
 # Regional variants in lower case; other names of this form, such as `en-de`, are language pairs.
 REGIONS = {f"zh-{region}" for region in CHINESE}
@@ -40,7 +40,7 @@ APART = re.compile(rf"{WITHOUT_SPACES}\s+(?={WITHOUT_SPACES})")
 
 
 class Language(NamedTuple):
-    """A language; if it is unknown, `code` is the name that the user gave."""
+    """A language; if it is unknown, `code` is the name specified by the user."""
 
     code: str
     name: str = ""
@@ -52,7 +52,7 @@ class Language(NamedTuple):
 
     @property
     def tokenizer(self) -> str | None:
-        """Return sacrebleu's tokeniser for the language, or None for the default."""
+        """sacrebleu's tokeniser for the language, or None for the default tokeniser."""
         return None if self.code in UNSPACED and self.spaced else TOKENIZERS.get(self.code)
 
     @property
@@ -61,12 +61,12 @@ class Language(NamedTuple):
 
 
 def language(name: str) -> Language:
-    """Return the language of a name, which may be unknown."""
+    """Return the language with this name; if it is unknown, its code is the name."""
     return find(name) or Language(name)
 
 
 def find(name: str) -> Language | None:
-    """Return the language of a name, or None if it is unknown."""
+    """Return the language with this name, or None if it is unknown."""
     whole = key(name)
     if whole in table():
         code, _, script = table()[whole][0].partition("-")
@@ -85,7 +85,7 @@ def find(name: str) -> Language | None:
 
 
 def is_suffix(suffix: str, code: str) -> bool:
-    """Return whether a part of a name is a script or a region, rather than a second language."""
+    """Return whether part of a name is a script or a region rather than a second language."""
     if not SUFFIX.fullmatch(suffix):
         return False
     region = f"{code}-{suffix}" in REGIONS or suffix == code or suffix not in table()
@@ -93,7 +93,7 @@ def is_suffix(suffix: str, code: str) -> bool:
 
 
 def known(option: str, name: str, remedy: str = "") -> Language:
-    """Return the language of an option's value; raise an InputError if it is unknown."""
+    """Return the language specified by an option; raise an InputError if it is unknown."""
     if found := find(name):
         return found
     parts = [part for part in key(name).split("-") if part in table()]
@@ -111,7 +111,7 @@ def key(name: str) -> str:
 
 @cache
 def table() -> dict[str, tuple[str, str]]:
-    """Return the code and the English name of each language, by all its codes and names."""
+    """Return the code and the English name of each language, by all of its codes and names."""
     found = {}
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         words = [] if line.startswith("#") else line.split()
@@ -121,10 +121,11 @@ def table() -> dict[str, tuple[str, str]]:
 
 
 def lacks_spaces(lines: Iterable[str]) -> bool:
-    """Return whether a text is in a script without spaces, and is not tokenised.
+    """Return whether a text is untokenised and in a script without spaces.
 
-    At least a tenth of its characters must be of such a script, and spaces between such characters
-    must be rare; in tokenised Chinese most are separated by a space, in tokenised Thai one in four.
+    At least a tenth of its characters must belong to such a script, and spaces between them must be
+    rare. In tokenised Chinese, most of these characters are separated by spaces; in tokenised Thai,
+    one in four.
     """
     all_characters = characters = together = apart = 0
     for line in islice(lines, LINES):

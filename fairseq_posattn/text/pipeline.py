@@ -1,7 +1,7 @@
-"""Turn raw text into pieces and trees, in the same way for new text as for the training data.
+"""Convert raw text to pieces and trees, in the same way for new text as for the training data.
 
 prepare.json in a data folder contains the settings and a checksum of the segmenter. The segmenter
-itself (merges of subword-nmt, or a sentencepiece model) is stored in the same folder.
+itself (subword-nmt merges or a sentencepiece model) is stored in the same folder.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from fairseq_posattn.trees.sentence import Sentence, escape_whitespace
 FILE = "prepare.json"
 VERSION = 1
 SEGMENTERS = ("subword-nmt", "sentencepiece", "words")
-TOKENIZERS = ("moses", "stanza", "spaces")  # spaces: the text is tokenised already
+TOKENIZERS = ("moses", "stanza", "spaces")  # spaces: the text is already tokenised
 CHECKSUM = "segmenter_sha256"
-MODELS_FROM_HERE = "model_dir_from_here"  # the same folder as `model_dir`, as seen from the data
+MODELS_FROM_HERE = "model_dir_from_here"  # the path of `model_dir` relative to the data folder
 
 
 @dataclass(frozen=True)
 class TextConfig:
-    """The settings for segmenting raw lines, and for detokenising translations."""
+    """The settings for segmenting raw lines and for detokenising translations."""
 
     source: str = field(metadata=plain_name())
     target: str = field(metadata=plain_name())
@@ -66,8 +66,8 @@ class TextConfig:
             )
         if not self.parsed and self.control and self.control.needs_trees:
             raise InputError(
-                f"the control '{self.control.tag}' changes trees of a parser, but --parser none "
-                f"makes none; choose a parser, or one of the controls {', '.join(OF_WORDS)}"
+                f"the control '{self.control.tag}' changes parsed trees, but --parser none creates "
+                f"none; choose a parser, or one of the controls {', '.join(OF_WORDS)}"
             )
 
     @property
@@ -84,12 +84,12 @@ class TextConfig:
 
     @property
     def has_trees(self) -> bool:
-        """Return whether the data have trees, of a parser or of a control."""
+        """Whether the data contain trees, from a parser or control trees."""
         return self.parsed or bool(self.control)
 
     @property
     def splits_words(self) -> bool:
-        """Return whether the segmenter works on words, rather than on lines (sentencepiece)."""
+        """Whether the segmenter processes words, unlike sentencepiece, which processes lines."""
         return self.segmenter != "sentencepiece"
 
     def segmenter_of(self, path: str) -> Segmenter:
@@ -102,7 +102,7 @@ class TextConfig:
 
     @property
     def splits_parsers_words(self) -> bool:
-        """Return whether stanza's words are segmented, so that segmentation requires stanza."""
+        """Whether words tokenised by stanza are segmented, so that segmentation requires stanza."""
         return self.splits_words and self.tokenize == "stanza"
 
     @property
@@ -113,7 +113,8 @@ class TextConfig:
 class TextPipeline:
     """Applies a configuration to text.
 
-    folder: the folder of the segmenter. checksum: that of the segmenter of the training data.
+    folder: the folder that contains the segmenter.
+    checksum: the checksum of the segmenter that was used for the training data.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class TextPipeline:
         path, remedy = Path(folder) / FILE, "prepare the data again"
         about = read_json(path, remedy)
         if about.pop("version", None) != VERSION:
-            raise InputError(f"{path}: the file is of another version; {remedy}")
+            raise InputError(f"{path}: the file was written by another version; {remedy}")
         checksum = about.pop(CHECKSUM, None)  # missing in data of an earlier version
         from_here = about.pop(MODELS_FROM_HERE, None)
         config = as_record(TextConfig, about, str(path), remedy)
@@ -144,7 +145,7 @@ class TextPipeline:
 
     @cached_property
     def segmenter(self) -> Segmenter:
-        """Load the segmenter; raise an InputError if it is missing or has another checksum."""
+        """The segmenter; raises an InputError if its file is missing or has another checksum."""
         path = str(self.folder / self.config.segmenter_file)
         if not Path(path).is_file():
             raise InputError(
@@ -160,28 +161,28 @@ class TextPipeline:
 
     @property
     def separator(self) -> str:
-        """Return the piece separator, as --piece-separator defines it."""
+        """The piece separator, as specified by --piece-separator."""
         return self.config.separator if self.config.splits_words else SPACE
 
     # source
 
     def normal(self, line: str, language: str) -> str:
-        """Normalise the punctuation of a line, as Moses does, and its whitespace."""
+        """Normalise whitespace and, if configured, punctuation (as Moses does)."""
         if self.config.normalize:
             line = moses("MosesPunctNormalizer", language).normalize(line)
         return " ".join(line.split())
 
     def source_text(self, line: str) -> str:
-        """Return the text to parse, of a source line."""
+        """Normalise a source line for the parser; if Moses is used, also tokenise it."""
         line = self.normal(line, self.config.source_language)
         if self.config.tokenize == "moses":
             return tokenized(line, self.config.source_language)
         return line
 
     def segmented(self, text: str, words: Sentence | None) -> str:
-        """Return the text to segment: the parser's words, or the text itself.
+        """Return the text to segment: the words of the parser, or the text itself.
 
-        Only this text is lowercased, because parsers make use of case.
+        Only this text is lowercased, because parsers rely on case.
         """
         if self.config.splits_parsers_words and words is not None:
             text = " ".join(escape_whitespace(token) for token in words.tokens)
@@ -193,7 +194,7 @@ class TextPipeline:
     # target
 
     def target_text(self, line: str) -> str:
-        """Return the text to segment, of a target line."""
+        """Return the text to segment for a target line."""
         line = self.normal(line, self.config.target_language)
         if self.config.target_by_moses:
             line = tokenized(line, self.config.target_language)
@@ -208,9 +209,9 @@ class TextPipeline:
 
 
 def with_models_found(config: TextConfig, folder: Path, from_here: object) -> TextConfig:
-    """Return the configuration with the current folder of stanza's models.
+    """Return the configuration with the current path of the stanza models.
 
-    If their folder no longer exists, it may have been moved together with the data.
+    If the recorded folder no longer exists, it may have been moved together with the data.
     """
     models = config.parser.model_dir
     if not models or not isinstance(from_here, str) or Path(models).exists():

@@ -1,4 +1,4 @@
-"""Segmenters, which split a line into pieces and return the spans of the pieces."""
+"""Segmenters, which split lines into pieces and locate the pieces in the line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from subword_nmt.apply_bpe import BPE
 
 SPACE = "\u2581"  # sentencepiece's mark for a space
-VERSION = re.compile(r"#version: 0\.[12](\.0)*")  # supported versions of files of merges
+VERSION = re.compile(r"#version: 0\.[12](\.0)*")  # supported versions of merge files
 
 
 class Segmenter(Protocol):
@@ -29,18 +29,18 @@ class Segmenter(Protocol):
         """Return the pieces of a line."""
 
     def spans(self, line: str) -> list[Span]:
-        """Return the spans of the pieces, as offsets that do not count whitespace."""
+        """Return the span of each piece, as character offsets that do not count whitespace."""
 
     def join(self, pieces: str) -> str:
-        """Rebuild a line from its pieces, which are separated by spaces."""
+        """Reconstruct a line from its pieces, which are separated by spaces."""
 
 
 @dataclass(frozen=True)
 class Segmentation:
-    """Settings of subword-nmt.
+    """The settings of subword-nmt.
 
-    codes: the file of merges.
-    separator: the mark that ends each piece but the last one of a word.
+    codes: the merge file.
+    separator: the mark at the end of each piece except the last one of a word.
     vocabulary, threshold: a file of pieces with counts, and the count below which a piece is split
         further.
     """
@@ -56,7 +56,7 @@ class Segmentation:
 
 
 class SubwordNmt:
-    """Splits words by byte-pair encoding, with subword-nmt (Sennrich et al. 2016)."""
+    """Splits words by byte-pair encoding (Sennrich et al. 2016), with subword-nmt."""
 
     def __init__(self, segmentation: Segmentation):
         self.separator = segmentation.separator
@@ -91,10 +91,7 @@ class Words(SubwordNmt):
 
 
 class SentencePiece:
-    """Splits raw text by a unigram model or byte-pair encoding, with sentencepiece.
-
-    See Kudo and Richardson (2018).
-    """
+    """Splits raw text with sentencepiece (Kudo and Richardson 2018), by a unigram model or BPE."""
 
     def __init__(self, model: str):
         import sentencepiece
@@ -104,7 +101,7 @@ class SentencePiece:
             self.processor = sentencepiece.SentencePieceProcessor(model_file=model)
         except (RuntimeError, OSError) as error:
             raise InputError(
-                f"{model}: the file is not a sentencepiece model ({error}); name another one"
+                f"{model}: the file is not a sentencepiece model ({error}); use another file"
             ) from error
 
     def segment(self, line: str) -> list[str]:
@@ -116,7 +113,7 @@ class SentencePiece:
         return [(before[begin], before[end]) for begin, end in self.offsets(line)]
 
     def offsets(self, line: str) -> Sequence[Span]:
-        """Return sentencepiece's own offsets, because it may change the number of characters."""
+        """Return sentencepiece's offsets, because it may change the number of characters."""
         try:
             offsets: list[Span]
             offsets = self.processor.encode(line, return_type="offset_mapping")["offsets"]
@@ -131,7 +128,7 @@ class SentencePiece:
 
 
 def load_bpe(segmentation: Segmentation) -> BPE:
-    """Create subword-nmt's segmenter from a file of merges."""
+    """Create a subword-nmt segmenter from a merge file."""
     from subword_nmt.apply_bpe import BPE
 
     codes = io.StringIO("\n".join(_merges(segmentation.codes)))
@@ -139,7 +136,10 @@ def load_bpe(segmentation: Segmentation) -> BPE:
 
 
 def _merges(codes: str) -> Iterator[str]:
-    """Yield the lines of a file of merges; at an invalid one, subword-nmt would exit."""
+    """Yield the lines of a merge file.
+
+    Raises InputError for an invalid line, because subword-nmt would exit.
+    """
     number = 0
     for number, line in enumerate(read_lines(codes), start=1):
         if line.startswith("#version:"):
@@ -156,7 +156,7 @@ def _merges(codes: str) -> Iterator[str]:
         yield line
     if number < 2:
         raise InputError(
-            f"{codes}: the file has no merges; learn them from more text or with a lower "
+            f"{codes}: the file contains no merges; learn them from more text or with a lower "
             "--min-frequency"
         )
 
@@ -174,7 +174,7 @@ def _piece_count(line: str, where: str) -> tuple[str, int]:
     counts = plain_numbers([count])
     if not piece or counts is None or counts[0] < 0:
         raise InputError(
-            f"{where}: expected a piece and its count, found '{line}'; make the file with "
+            f"{where}: expected a piece and its count, found '{line}'; create the file with "
             "subword-nmt get-vocab"
         )
     return piece, counts[0]

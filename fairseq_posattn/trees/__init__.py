@@ -1,7 +1,7 @@
 """Read, validate and store dependency trees, and project them from words to pieces.
 
-A tree is a list with the parent of each word; words count from 1 as in CoNLL-U, and the parent of
-the root is 0.
+A tree is a list that contains the parent of each word. Words are numbered from 1, as in CoNLL-U,
+and the parent of the root is 0.
 
     for sentence in read_conllu("train.conllu"):
         print(sentence.words, sentence.parents)

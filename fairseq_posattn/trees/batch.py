@@ -18,10 +18,13 @@ def pack(
     trees: Sequence[tuple[Sequence[int], Sequence[int]] | Tree],
     labels: Sequence[Numbers] | None = None,
 ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """Return one record per word of all sentences, and the number of words of each sentence.
+    """Concatenate the trees of several sentences into one array with one record per word.
 
-    trees: for each sentence, the parents of its words and their numbers of pieces. labels: for each
-    sentence, the indices of relations and parts of speech; None: no labels.
+    Return this array and the number of words in each sentence.
+
+    trees: for each sentence, the parents of its words and the number of pieces of each word.
+    labels: for each sentence, the indices of its relations and of its parts of speech, or None if
+        the trees have no labels.
     """
     lengths = np.array([len(tree[0]) for tree in trees], np.int64)
     records = np.empty(lengths.sum(), WORD if labels is None else LABELLED_WORD)
@@ -36,13 +39,16 @@ def pack(
 def collate(
     records: NDArray[np.void], lengths: NDArray[np.int64], pieces: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return an array 2 B W with the parent and the number of pieces of each word, zero-padded.
+    """Pad the trees of a batch with zeros and return them as one array.
 
-    With labels it is 4 B W, including the indices of relations and parts of speech.
+    The array has the shape (2, sentences, words) and contains the parent and the number of pieces
+    of each word. With labels, the shape is (4, sentences, words), and the array also contains the
+    indices of the relation and the part of speech of each word. Raise a TreeError if a sentence has
+    more pieces than its tree.
 
     records, lengths: the result of `pack`.
-    pieces: number of pieces of each sentence in the batch, without the end of sentence; the tree of
-        a truncated sentence is complete.
+    pieces: number of pieces in each sentence, without the end-of-sentence symbol. A truncated
+        sentence has fewer pieces than its tree, because trees are never truncated.
     """
     width = max(int(lengths.max(initial=0)), 1)
     fields = records.dtype.names or ()

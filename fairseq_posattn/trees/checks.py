@@ -1,7 +1,7 @@
 """Check that a list of parents is a tree.
 
-`parents[k]` is the parent of word k + 1; words count from 1 as in CoNLL-U, and the parent of the
-root is 0.
+`parents[k]` is the parent of word k + 1. Words are numbered from 1, as in CoNLL-U, and the parent
+of the root is 0.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,19 @@ class TreeError(InputError):
 
 
 class Fault(NamedTuple):
-    """What is wrong with a tree, and at which word (counted from 1)."""
+    """An error in a tree: the index of the word (starting at 1) and a description of the error."""
 
     word: int
     what: str
 
 
 def tree_fault(parents: Sequence[int]) -> Fault | None:
-    """Return the first fault of a tree, or None if it is valid, in linear time.
+    """Return the first error in a tree, or None if the tree is valid.
 
-    tree_fault([2, 0, 2])  # None
-    tree_fault([2, 1]).what  # "the sentence has no root; ..."
+        tree_fault([2, 0, 2])  # None
+        tree_fault([2, 1]).what  # "the sentence has no root; ..."
+
+    The running time is linear in the number of words.
     """
     if not parents:
         return None
@@ -39,7 +41,7 @@ def tree_fault(parents: Sequence[int]) -> Fault | None:
 
 
 def with_one_root(parents: Sequence[int]) -> list[int]:
-    """Attach all roots but the first to the first root: [0, 0, 2] becomes [0, 1, 2]."""
+    """Attach all roots except the first to the first root: [0, 0, 2] becomes [0, 1, 2]."""
     if 0 not in parents:
         return list(parents)
     first = parents.index(0)
@@ -50,9 +52,10 @@ def with_one_root(parents: Sequence[int]) -> list[int]:
 
 
 def checked_tree(parents: Sequence[int], where: str, several_roots: str = "error") -> Sequence[int]:
-    """Return the tree, or raise a TreeError that starts with `where` if it is invalid.
+    """Return the tree, or raise a TreeError if it is invalid.
 
-    several_roots: "first" applies `with_one_root` before the check.
+    where: prefix of the error message, for example a file name and line number.
+    several_roots: "first" attaches all further roots to the first root before the check.
     """
     if several_roots == "first":
         parents = with_one_root(parents)
@@ -88,9 +91,10 @@ def _fault_of_roots(parents: Sequence[int], roots: int) -> Fault:
 
 
 def _fault_of_cycle(parents: Sequence[int]) -> Fault | None:
-    """Follow the parents from each word to one visited before; return to the same path is a cycle.
+    """Return an error if the parents form a cycle, otherwise None.
 
-    Each word is visited once, so the time is linear.
+    Starting at each word, the parents are followed until a visited word is reached. If this word is
+    on the current path, there is a cycle. Each word is visited once, so the running time is linear.
     """
     climb_of = [-1] + [0] * len(parents)  # the root's parent, 0, counts as visited
     for start in range(1, len(parents) + 1):

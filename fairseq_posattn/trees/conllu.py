@@ -1,9 +1,10 @@
-"""Read and write dependency trees in CoNLL-U (https://universaldependencies.org/format.html).
+"""Read and write trees in the CoNLL-U format (https://universaldependencies.org/format.html).
 
-Only ID, FORM and HEAD are read, except by `parse_all_columns`. Comments and empty nodes (8.1) are
-skipped. A multiword token (3-4) is stored with its form. A block of comments without words is an
-empty sentence, so that sentences stay aligned with lines. A sentence with `_` as HEAD of all words
-has no tree.
+Only the columns ID, FORM and HEAD are read, except by `parse_all_columns`. Comments and empty nodes
+(such as 8.1) are skipped. For multiword tokens (such as 3-4), the form and the range of words are
+stored. A block that contains only comments represents an empty sentence, so that sentences remain
+aligned with the lines of the text file. A sentence has no tree if its HEAD column contains only
+`_`.
 """
 
 import re
@@ -33,7 +34,7 @@ MULTIWORD = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 
 @dataclass(slots=True)
 class ConlluBlock:
-    """The lines of one sentence; `line` is the number of the first one in its file."""
+    """The lines of one sentence; `line` is the number of the first line in the file."""
 
     path: str
     line: int
@@ -41,11 +42,12 @@ class ConlluBlock:
 
 
 def read_conllu(path: str | Path, several_roots: str = "error") -> Iterator[Sentence]:
-    """Yield the sentences of a CoNLL-U file (plain, .gz, .xz or .zst) without labels.
+    """Yield the sentences of a CoNLL-U file (plain, .gz, .xz or .zst), without relations and tags.
 
         trees = [sentence.parents for sentence in read_conllu("train.conllu.xz")]
 
-    several_roots: "first" attaches further roots to the first one instead of raising a TreeError.
+    several_roots: "error" raises a TreeError for a sentence that has several roots; "first"
+        attaches all further roots to the first root.
     """
     for block in read_blocks(str(path)):
         yield parse_block(block, several_roots)
@@ -57,7 +59,7 @@ def read_labelled(path: str | Path, several_roots: str = "error") -> Iterator[Se
 
 
 def read_blocks(path: str) -> Iterator[ConlluBlock]:
-    """Yield the blocks of lines that blank lines separate."""
+    """Yield the blocks of a file, which are separated by blank lines."""
     lines = []
     number = 0
     for number, line in enumerate(read_lines(path), start=1):
@@ -71,12 +73,12 @@ def read_blocks(path: str) -> Iterator[ConlluBlock]:
 
 
 def parse_block(block: ConlluBlock, several_roots: str = "error") -> Sentence:
-    """Parse and validate a block, without relations and tags."""
+    """Parse and validate a block, but ignore relations and tags."""
     return parsed(block, several_roots, lambda columns: None)
 
 
 def parse_all_columns(block: ConlluBlock, several_roots: str = "error") -> Sentence:
-    """Parse and validate a block, with relations and tags."""
+    """Parse and validate a block, including relations and tags."""
     tags: list[Tags] = []
     relations: list[str] = []
     parents: list[str] = []
@@ -95,7 +97,7 @@ def parse_all_columns(block: ConlluBlock, several_roots: str = "error") -> Sente
 
 
 def parsed(block: ConlluBlock, several_roots: str, take: Callable[[list[str]], None]) -> Sentence:
-    """Parse and validate a block; `take` is called with the columns of each word."""
+    """Parse and validate a block; call `take` with the columns of each word."""
     words: list[str] = []
     head_column: list[str] = []
     numbers: list[int] = []
@@ -124,7 +126,7 @@ def parsed(block: ConlluBlock, several_roots: str, take: Callable[[list[str]], N
 def _multiword(
     token: re.Match[str], form: str, words: int, before: list[Multiword], where: str
 ) -> Multiword:
-    """Parse a multiword token, which must directly precede its words."""
+    """Parse the line of a multiword token, which must directly precede its words."""
     first, last = int(token[1]), int(token[2])
     if first != words + 1 or last < first or (before and sum(before[-1][:2]) >= first):
         raise TreeError(
@@ -137,7 +139,11 @@ def _multiword(
 
 
 def is_word(columns: list[str], expected: int, where: str) -> bool:
-    """Return True for the line of a word, and False for one to skip; refuse other lines."""
+    """Return whether a line describes a word.
+
+    Return False for empty nodes and multiword tokens, and raise a TreeError for invalid lines.
+    `expected` is the ID that the next word must have.
+    """
     if len(columns) != COLUMNS:
         raise TreeError(
             f"{where}: CoNLL-U has {COLUMNS} columns separated by tabs, but this line has "
@@ -171,7 +177,7 @@ def _parents(
 
 
 def _no_parents(head_column: list[str], numbers: list[int], path: str) -> None:
-    """Refuse a sentence in which only some words have a parent."""
+    """Raise a TreeError if some words of a sentence have a parent and others do not."""
     for parent, number in zip(head_column, numbers, strict=True):
         if parent != NO_PARENT:
             missing = numbers[head_column.index(NO_PARENT)]
@@ -189,14 +195,14 @@ def _fault_of_column(head_column: list[str], numbers: list[int], path: str) -> T
     )
 
 
-# Whitespace except spaces, at which other readers may split lines or columns.
+# Whitespace other than spaces, where other programs may split lines or columns.
 CONTROL = re.compile(r"[^\S \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 TEXT = "# text = "
 TEXT_COMMENT = re.compile(r"#\s*text\s*= ?(.*)")
 
 
 def text_of(block: ConlluBlock) -> str | None:
-    """Return the raw text in the comment `# text = ...` of a block, or None."""
+    """Return the raw text from the comment `# text = ...` of a block, or None if there is none."""
     return next((found[1] for found in map(TEXT_COMMENT.match, block.lines) if found), None)
 
 
@@ -207,11 +213,14 @@ def comment_of(block: ConlluBlock, name: str) -> str | None:
 
 
 def raw_text(block: ConlluBlock) -> str:
-    """Return the raw text of a block, from its comment or else from its tokens."""
+    """Return the raw text of a block.
+
+    If there is no comment `# text = ...`, the text is reconstructed from the tokens.
+    """
     if (text := text_of(block)) is not None:
         return text.strip()
     parse_block(block, "first")  # validates the block
-    spelled, inside = "", 0  # words up to this one are part of a token
+    spelled, inside = "", 0  # words up to index `inside` belong to a multiword token
     for columns in (line.split("\t") for line in block.lines if line[0] != "#"):
         first, _, last = columns[0].partition("-")
         if "." not in first and int(first) > inside:
@@ -221,12 +230,15 @@ def raw_text(block: ConlluBlock) -> str:
 
 
 def plain_line(line: str) -> str:
-    """Replace whitespace that is not allowed in a comment or word by the open box."""
+    """Replace whitespace other than spaces, such as tabs, with the open box, U+2423."""
     return CONTROL.sub(OPEN_BOX, line)
 
 
 def block(line: str, sentence: Sentence, number: int) -> str:
-    """Format a sentence and its line of text as CoNLL-U; an empty one has only comments."""
+    """Format a sentence and its raw text as a CoNLL-U block.
+
+    The block of an empty sentence contains only comments.
+    """
     rows = [f"# sent_id = {number}", TEXT + plain_line(line)]
     if sentence.note:
         rows.append(f"# note = {plain_line(sentence.note)}")
@@ -240,7 +252,7 @@ def block(line: str, sentence: Sentence, number: int) -> str:
 
 
 def word_rows(sentence: Sentence) -> list[str]:
-    """Format each word as a row, with `_` for unknown columns."""
+    """Format each word as a row; unknown values are written as `_`."""
     nothing = ["_"] * len(sentence.words)
     parents = nothing if sentence.parents is None else map(str, sentence.parents)
     relations = sentence.relations or nothing

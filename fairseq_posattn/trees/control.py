@@ -1,19 +1,20 @@
-"""Control trees, which contain less of a sentence's syntax than its own tree, or none.
+"""Control trees, which contain less syntactic information than the parsed tree, or none.
 
-A model may benefit from any tree, because even a chain of the words encodes relative positions.
-Therefore only a gain over a model trained on control trees can be attributed to syntax.
+A model may benefit from any tree, because even a chain of words encodes relative positions.
+Therefore, only a gain over a model trained with control trees can be attributed to syntax.
 
 | Control | The tree of a sentence |
 |---|---|
-| own | its own tree, as it was parsed |
-| chain | each word is a child of the word before it; the first word is the root |
-| reversed | each word is a child of the word after it; the last word is the root |
-| flat | all words are children of the first |
-| random | drawn uniformly from all trees over its words |
-| shuffled | its own tree with its words permuted over the nodes |
+| own | the parsed tree, unchanged |
+| chain | the parent of each word is the previous word; the first word is the root |
+| reversed | the parent of each word is the next word; the last word is the root |
+| flat | the first word is the root and the parent of all other words |
+| random | drawn uniformly from all trees over the words of the sentence |
+| shuffled | the parsed tree, with the words randomly permuted over its nodes |
 
-With `flip` above 0, a fraction of the words is then reattached to other words. Random numbers are
-derived from a hash of the text, so a sentence always has the same control tree.
+If `flip` is positive, each word is then reattached to a random other word with this probability.
+The random generator is seeded with a hash of the sentence, so identical sentences always get the
+same control tree.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ TAG = re.compile(rf"({'|'.join(CONTROLS)})(?:-flip(0\.[0-9]+|1\.0))?(?:-seed([0-
 
 @dataclass(frozen=True)
 class TreeControl:
-    """The type of control tree to compute for each sentence.
+    """Computes a control tree for each sentence.
 
         control = TreeControl.from_tag("chain-flip0.25-seed2")
 
-    kind: one of CONTROLS.
-    flip: fraction of words, from 0 to 1, to reattach to another word.
+    kind: the type of control tree, one of CONTROLS.
+    flip: probability, from 0 to 1, of reattaching a word to another word.
     seed: random seed, which is combined with the tokens of the sentence.
     """
 
@@ -92,7 +93,7 @@ class TreeControl:
 
     @property
     def tag(self) -> str:
-        """Return the control as a string for file names and options: chain-flip0.25-seed2."""
+        """Return the control as a string for file names and options, as in chain-flip0.25-seed2."""
         rate = f"{Decimal(repr(float(self.flip))):f}"  # not in scientific notation
         flip = f"-flip{rate}" if self.flip else ""
         seed = f"-seed{self.seed}" if self.seed != 1 else ""
@@ -103,7 +104,7 @@ class TreeControl:
         found = TAG.fullmatch(tag)
         if not found:
             raise InputError(
-                f"'{tag}' is not a control of trees; write one of {', '.join(CONTROLS)}, if wanted "
+                f"'{tag}' is not a control of trees; use one of {', '.join(CONTROLS)}, optionally "
                 "with flip and seed, as in chain-flip0.25-seed2"
             )
         kind, flip, seed = found.groups(default="")
@@ -132,7 +133,10 @@ class TreeControl:
 
 
 class Dice:
-    """Random numbers derived from a hash of texts, reproducible across machines and versions."""
+    """A random number generator that is seeded with a hash of strings.
+
+    Its output is the same on all machines and in all versions of Python.
+    """
 
     def __init__(self, *text: str):
         self.key = hashlib.sha256("\n".join(text).encode()).digest()
@@ -147,7 +151,7 @@ class Dice:
         return self.below(2**53) < probability * 2**53
 
     def permutation(self, size: int) -> list[int]:
-        """Return a uniformly distributed permutation of 0 to size - 1."""
+        """Return a uniformly distributed permutation of the numbers from 0 to size - 1."""
         order = list(range(size))
         for last in range(size - 1, 0, -1):
             other = self.below(last + 1)
@@ -158,7 +162,10 @@ class Dice:
 def shuffled(
     parents: Sequence[int], relations: Sequence[str], order: Sequence[int]
 ) -> tuple[list[int], list[str]]:
-    """Return a tree in which word `order[k]` takes the position and relation of word k."""
+    """Permute the words of a tree.
+
+    In the new tree, word `order[k]` takes the place and the relation of word k.
+    """
     parents_after, relations_after = [0] * len(order), [""] * len(order)
     for word, place in enumerate(order):
         parent = parents[word]
@@ -170,7 +177,8 @@ def shuffled(
 def random_tree(size: int, dice: Dice) -> list[int]:
     """Return the parents of a tree drawn uniformly from all rooted labelled trees.
 
-    It draws a Prüfer sequence; these correspond one-to-one to the unrooted labelled trees.
+    The function draws a root and a Prüfer sequence. Prüfer sequences correspond one-to-one to
+    unrooted labelled trees.
     """
     root = dice.below(size)
     sequence = [dice.below(size) for _ in range(size - 2)]
@@ -186,9 +194,9 @@ def random_tree(size: int, dice: Dice) -> list[int]:
 
 
 def neighbours_of(sequence: Sequence[int], size: int) -> list[list[int]]:
-    """Decode a Prüfer sequence: return the neighbours of each node.
+    """Decode a Prüfer sequence and return the neighbours of each node.
 
-    It repeatedly connects the smallest leaf to the next number and removes it.
+    For each number in the sequence, the smallest leaf is connected to this node and then removed.
     """
     neighbours: list[list[int]] = [[] for _ in range(size)]
     if size == 1:
@@ -212,10 +220,11 @@ def neighbours_of(sequence: Sequence[int], size: int) -> list[list[int]]:
 def flipped(
     parents: Sequence[int], relations: Sequence[str], rate: float, dice: Dice
 ) -> tuple[list[int], list[str]]:
-    """Reattach words, each with probability `rate`, to random other words, one after the other.
+    """Reattach each word with probability `rate` to a random other word.
 
-    A word moves with its subtree, so its new parent is never inside. The root stays, as do words
-    without another possible parent.
+    The words are processed in order. A word is moved together with its subtree, so its new parent
+    is always outside of the subtree. The root and words without another possible parent are never
+    reattached.
     """
     parents, relations = list(parents), list(relations)
     for word, parent in enumerate(parents):

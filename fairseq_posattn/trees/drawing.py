@@ -1,4 +1,4 @@
-"""Layouts of trees: as text indented by depth, or with arcs above the words.
+"""Compute layouts of trees: text indented by depth, or arcs above a row of words.
 
 All pictures with arcs use the coordinates of `TreeLayout`.
 """
@@ -19,7 +19,7 @@ RADIUS = 13  # of the corners of an arc
 
 
 def depths(parents: Sequence[int]) -> list[int]:
-    """Return the depth of each word, the number of edges to the root."""
+    """Return the depth of each word, which is the number of edges to the root."""
     found: dict[int, int] = {0: -1}
     for word in range(1, len(parents) + 1):
         path = []
@@ -32,14 +32,17 @@ def depths(parents: Sequence[int]) -> list[int]:
 
 
 def drawn(words: Sequence[str], parents: Sequence[int]) -> Iterator[str]:
-    """Yield one line per word: its depth, a tab, and the indented word."""
+    """Yield one line per word: its depth, a tab, and the word indented by its depth."""
     for word, depth in zip(words, depths(parents), strict=True):
         yield f"{depth}\t{'  ' * depth}{visible(word)}"
 
 
 @dataclass(frozen=True)
 class Arc:
-    """An arc from a parent to its child, which count from 0; the lowest arcs have level 1."""
+    """An arc from a parent to a child.
+
+    Words are numbered from 0. The lowest arcs have level 1.
+    """
 
     parent: int
     child: int
@@ -51,7 +54,7 @@ class Arc:
 
 
 def arcs_of(parents: Sequence[int]) -> list[Arc]:
-    """Return all arcs except that of the root, the narrowest first."""
+    """Return the arcs of all words except the root, sorted from shortest to longest."""
     arcs: list[Arc] = []
     pairs = [(parent - 1, child) for child, parent in enumerate(parents) if parent]
     for parent, child in sorted(pairs, key=lambda pair: (abs(pair[0] - pair[1]), min(pair))):
@@ -62,23 +65,26 @@ def arcs_of(parents: Sequence[int]) -> list[Arc]:
 
 
 def width_of(text: str, letter: float) -> float:
-    """Estimate the width of a text when drawn; East Asian characters are wide."""
+    """Estimate the width of a drawn text; East Asian characters are counted as wide."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return letter * (len(text) + 0.9 * wide)
 
 
 class TreeLayout:
-    """Coordinates of a tree drawn as a row of words with arcs from parents to children.
+    """Coordinates of a tree that is drawn as a row of words with arcs from parents to children.
 
-    Arcs with overlapping spans have different levels, wider arcs above narrower ones. Arcs start
-    next to the middle of the parent, wider ones nearer to it, so that arcs of projective trees do
-    not cross.
+    If the spans of two arcs overlap, the longer arc is drawn above the shorter one, on a higher
+    level. An arc starts next to the centre of its parent. Longer arcs start closer to the centre,
+    so that the arcs of a projective tree do not cross.
     """
 
     def __init__(
         self, words: Sequence[str], parents: Sequence[int], relations: Sequence[str] | None = None
     ):
-        """relations: labels of the arcs; None: no labels."""
+        """Compute the layout.
+
+        relations: the label of the arc to each word, or None if the arcs have no labels.
+        """
         self.words, self.relations = words, relations
         self.depths = depths(parents)
         self.roots = [word for word, parent in enumerate(parents) if not parent]
@@ -91,7 +97,7 @@ class TreeLayout:
         return self.places[arc.parent] + self.offsets[arc], self.places[arc.child]
 
     def starts_beside_middles(self) -> dict[Arc, int]:
-        """Return the offset of each arc's start from the middle of its parent."""
+        """Return the offset of each arc's start from the centre of its parent."""
         found: dict[Arc, int] = {}
         for side in (-1, 1):
             count: dict[int, int] = {}
@@ -102,7 +108,7 @@ class TreeLayout:
         return found
 
     def middles(self) -> list[float]:
-        """Return the x coordinate of each word, leaving space for words, arcs and labels."""
+        """Return the x coordinate of each word's centre, with space for words, arcs and labels."""
         halves = [max(width_of(word, LETTER), LETTER) / 2 for word in self.words]
         for arc, offset in self.offsets.items():
             halves[arc.parent] = max(halves[arc.parent], abs(offset) + 2)
@@ -121,7 +127,7 @@ class TreeLayout:
 
 
 def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -> list[str]:
-    """Return a name for each word; words of a multiword token are numbered: im/1, im/2."""
+    """Return a name for each word; the words of a multiword token are numbered: im/1, im/2."""
     if words_of_token is None:
         return list(tokens)
     pairs = zip(tokens, words_of_token, strict=True)
@@ -129,18 +135,20 @@ def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -
 
 
 def words_by_counts(pieces: Sequence[str], counts: Sequence[int], marks: str) -> list[str]:
-    """Join pieces to words, given the number of pieces of each word.
+    """Join pieces into words, given the number of pieces of each word.
 
-    Words without pieces become `·`. marks: the prefix or suffix of pieces, which is removed.
+    A word without pieces becomes `·`. `marks` is a prefix or suffix that is removed from each
+    piece.
     """
     rest = (piece.removeprefix(marks).removesuffix(marks) for piece in pieces)
     return ["".join(islice(rest, count)) or "·" for count in counts]
 
 
 def number_of_words(parents: Sequence[int], counts: Sequence[int]) -> int:
-    """Return the number of words of a zero-padded tree.
+    """Return the number of words in a zero-padded tree.
 
-    Words without pieces are recognised, because they have a parent or are one.
+    Words without pieces are also counted: unlike padding, they have a parent or are the parent of
+    another word.
     """
     seen = [k for k, pair in enumerate(zip(parents, counts, strict=True), start=1) if any(pair)]
     return max([0, *seen, *parents])

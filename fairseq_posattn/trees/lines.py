@@ -1,12 +1,13 @@
-"""Read and write the text files of the preprocessing steps, which have one sentence per line.
+"""Read and write the text files of the preprocessing steps, which contain one sentence per line.
 
-- Words: separated by single spaces (see `escape_whitespace`); an empty line is an empty sentence.
-- Parents: the parent of each word, counted from 1, with 0 for the root: `2 0 2`; `-` for no tree.
-  In files by tokens, the parents of the words of one token are joined: `3+3 0` (im Haus).
-- Labels: the relations, a tab, and the parts of speech: `det root`, a tab, `DET NOUN`; `-` for no
-  tree.
-- Trees: the parent and the number of pieces of each word: `2:1 0:3 2:1`. If labels are known, a tab
-  and the line of labels follow.
+- Words: separated by single spaces (see `escape_whitespace`). An empty line is an empty sentence.
+- Parents: the parent of each word, as in `2 0 2`. Words are numbered from 1, and the parent of the
+  root is 0. The line `-` means that the sentence has no tree. In files with one entry per token,
+  the parents of the words of a multiword token are joined by `+`, as in `3+3 0` for `im Haus`.
+- Labels: the relations, a tab, and the parts of speech, as in `det root<TAB>DET NOUN`. The line `-`
+  means that the sentence has no tree.
+- Trees: the parent and the number of pieces of each word, as in `2:1 0:3 2:1`. If the labels are
+  known, a tab and the line of labels follow.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ def words_line(words: Sequence[str]) -> str:
 
 
 def parents_line(parents: Sequence[int] | None, words_of_token: Sequence[int] | None = None) -> str:
-    """Format the parents of the words, or `-` if there is no tree."""
+    """Format the parents of the words as a line; `-` means that there is no tree."""
     if parents is None:
         return NO_TREE
     if words_of_token is None:
@@ -43,13 +44,13 @@ def labels_line(labels: Labels) -> str:
 
 
 def tree_line(parents: Sequence[int], pieces: Sequence[int], labels: Labels | None = None) -> str:
-    """Format parents, numbers of pieces and labels of the words."""
+    """Format the parents, the numbers of pieces and, if given, the labels of the words."""
     tree = " ".join([f"{parent}:{count}" for parent, count in zip(parents, pieces, strict=True)])
     return tree if labels is None else tree + TAB + labels_line(labels)
 
 
 def parse_words(line: str, where: str) -> list[str]:
-    """Split a line into words or pieces; refuse other than single spaces."""
+    """Split a line into words or pieces; raise a TreeError unless single spaces separate them."""
     words = line.split(" ") if line else []
     if "" in words:
         raise TreeError(
@@ -60,7 +61,7 @@ def parse_words(line: str, where: str) -> list[str]:
 
 
 def parse_parents(line: str, where: str, several_roots: str = "error") -> Parents:
-    """Parse a line of parents, and check that they form a tree."""
+    """Parse a line of parents; raise a TreeError if they do not form a tree."""
     if line == NO_TREE:
         return None, None
     tokens = parse_words(line, where)
@@ -72,7 +73,10 @@ def parse_parents(line: str, where: str, several_roots: str = "error") -> Parent
 
 
 def parse_labels(line: str, words: int, where: str) -> Labels:
-    """Parse a line of labels, and check that each word has a relation and a part of speech."""
+    """Parse a line of labels.
+
+    Raise a TreeError unless it contains a relation and a part of speech for each word.
+    """
     columns = [parse_words(column, where) for column in line.split(TAB)]
     if len(columns) != 2 or any(len(column) != words for column in columns):
         raise TreeError(
@@ -116,12 +120,10 @@ def read_words(path: str | Path) -> Iterator[list[str]]:
 
 
 def read_parents(path: str | Path, several_roots: str = "error") -> Iterator[Parents]:
-    """Yield the parents in each line of a file."""
     for number, line in enumerate(read_lines(path), start=1):
         yield parse_parents(line, f"{path}:{number}", several_roots)
 
 
 def read_trees(path: str | Path) -> Iterator[Tree]:
-    """Yield the tree in each line of a file."""
     for number, line in enumerate(read_lines(path), start=1):
         yield parse_tree(line, f"{path}:{number}")

@@ -1,8 +1,8 @@
-"""Project a tree from words to pieces: count the pieces of each word.
+"""Project dependency trees from words to pieces, by counting the pieces of each word.
 
-Words and pieces are aligned by the characters of their common line of text. All offsets refer to
-the line without whitespace (`dense`), so parser and segmenter may split and space it differently. A
-span is (start, end), with the end excluded.
+Words and pieces are aligned by their characters in the line of text. Offsets count the characters
+of the line without whitespace (see `dense`), so the parser and the segmenter may split the line
+differently. A span is a pair (start, end) with an exclusive end.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ def dense(text: str) -> str:
 
 
 def spans(tokens: Sequence[str]) -> list[Span]:
-    """Return the span of each token in their concatenated dense text."""
+    """Return the span of each token in the concatenation of all tokens."""
     ends = list(accumulate(len(dense(token)) for token in tokens))
     return list(zip([0, *ends], ends, strict=False))
 
 
 def word_spans(tokens: Sequence[str], words_of_token: Sequence[int] | None = None) -> list[Span]:
-    """Return the span of each word; the words of a multiword token (im = in + dem) share one."""
+    """Return the span of each word.
+
+    All words of a multiword token (im = in + dem) have the span of the token.
+    """
     token_spans = spans(tokens)
     if words_of_token is None:
         return token_spans
@@ -40,9 +43,10 @@ def word_spans(tokens: Sequence[str], words_of_token: Sequence[int] | None = Non
 
 
 def match(line: str, tokens: Sequence[str], where: str) -> None:
-    """Raise a TreeError that starts with `where` unless the tokens of a tree spell the line.
+    """Raise a TreeError unless the tokens of a tree match the line of text.
 
-    Differences in case, compatibility characters (NFKC) and type of punctuation are ignored.
+    Differences in case, between compatibility characters (NFKC) and between punctuation marks are
+    ignored. `where` is the prefix of the error message.
     """
     ours, theirs = dense(line), dense("".join(tokens))
     if ours == theirs:
@@ -68,8 +72,11 @@ def _alike(a: str, b: str) -> bool:
 
 
 def same_text(a: str, b: str) -> bool:
-    """Return whether texts are equal up to case, compatibility characters (NFKC), type of
-    punctuation, and invisible characters such as spaces and zero-width characters."""
+    """Return whether two texts are considered equal.
+
+    Differences in case, between compatibility characters (NFKC) and between punctuation marks are
+    ignored, and so are invisible characters such as spaces and zero-width characters.
+    """
     return a == b or _plain(a) == _plain(b)
 
 
@@ -91,11 +98,11 @@ def _is_punctuation(character: str) -> bool:
 def project_spans(
     parents: Sequence[int], words: Sequence[Span], pieces: Sequence[Span]
 ) -> list[int]:
-    """Return the number of pieces of each word.
+    """Return the number of pieces of each word, given the spans of the words and the pieces.
 
-    A piece that covers several words is assigned to the word that is the parent of the others, if
-    there is one, otherwise to the first, but never to a word before that of the previous piece. A
-    piece without characters is assigned to the following word.
+    If a piece covers several words, it is assigned to the word that is the parent of the others, or
+    to the first word if there is no such parent. A piece is never assigned to a word that precedes
+    the word of the previous piece. A piece without characters is assigned to the next word.
     """
     counts = [0] * len(words)
     if pieces and not words:
@@ -111,9 +118,9 @@ def project_spans(
 
 
 def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[int]:
-    """Return the words from `first` on that overlap the span (begin, end).
+    """Return the words, starting at `first`, that overlap the span (begin, end).
 
-    Return the words of the last token if the span is at the end of the line.
+    If the span is at the end of the line, return the words of the last token.
     """
     last = first
     while last < len(words) and words[last][0] < end:
@@ -123,7 +130,7 @@ def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[in
 
 
 def _parent_of_all(parents: Sequence[int], covered: Sequence[int]) -> int:
-    """Return the word that is the parent of all others, or else the first one."""
+    """Return the word that is the parent of all other covered words, or else the first one."""
     for parent in covered:
         if all(parents[word] == parent + 1 for word in covered if word != parent):
             return parent
@@ -136,9 +143,11 @@ SEPARATOR = "@@"
 def words_of_pieces(
     pieces: Sequence[str], separator: str = SEPARATOR
 ) -> tuple[list[str], list[int]]:
-    """Join pieces of subword-nmt to words, and return them with their numbers of pieces.
+    """Merge subword-nmt pieces into words; return the words and the number of pieces per word.
 
-    words_of_pieces(["ein", "Haus@@", "boot"])  # (["ein", "Hausboot"], [1, 2])
+    Example:
+
+        words_of_pieces(["ein", "Haus@@", "boot"])  # (["ein", "Hausboot"], [1, 2])
     """
     words, counts, beginning = [], [], []
     for piece in pieces:
@@ -163,11 +172,12 @@ def without_separators(pieces: Sequence[str], separator: str = SEPARATOR) -> lis
 def project(
     sentence: Sentence, pieces: Sequence[str], where: str, separator: str = SEPARATOR
 ) -> list[int]:
-    """Return the number of pieces of each word of a sentence, from pieces of subword-nmt.
+    """Return the number of pieces of each word in a sentence, given its subword-nmt pieces.
 
         counts = project(sentence, ["ein", "Haus@@", "boot"], "train.bpe.de:1")
 
-    where: start of error messages. The line is not needed, because the pieces spell it.
+    `where` is the prefix of error messages. The line of text is not needed, because it can be
+    reconstructed from the pieces.
     """
     try:
         spelled, counts = words_of_pieces(pieces, separator)
@@ -182,7 +192,7 @@ def project(
 
 
 def project_line(sentence: Sentence, line: str, pieces: Sequence[Span], where: str) -> list[int]:
-    """Return the number of pieces of each word, given the spans of the pieces in the line."""
+    """Return the number of pieces of each word, given the line and the spans of its pieces."""
     parents = checked_parents(sentence, where)
     tokens = sentence.tokens
     match(line, tokens, where)
@@ -190,13 +200,13 @@ def project_line(sentence: Sentence, line: str, pieces: Sequence[Span], where: s
 
 
 def checked_parents(sentence: Sentence, where: str) -> Sequence[int]:
-    """Return the parents of the words; raise a TreeError unless each word has one."""
+    """Return the parents of the words; raise a TreeError unless every word has one."""
     parents = sentence.parents
     if parents is None:
         raise TreeError(f"{where}: the sentence has no tree; parse it")
     if len(parents) != len(sentence.words):
         raise TreeError(
-            f"{where}: the sentence has {len(sentence.words)} words, but its tree {len(parents)}; "
-            "create both from the same CoNLL-U file"
+            f"{where}: the sentence has {len(sentence.words)} words, but its tree has "
+            f"{len(parents)}; create both from the same CoNLL-U file"
         )
     return parents

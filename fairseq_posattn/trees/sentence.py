@@ -1,11 +1,11 @@
 """Sentences with dependency trees and labels.
 
-A FORM of CoNLL-U may contain whitespace ("10 000", a no-break space, U+3000), at which fairseq and
-other programs would split the word. Therefore each whitespace character within a word is replaced
-by the open box, U+2423.
+The FORM of a word in CoNLL-U may contain whitespace ("10 000", a no-break space, U+3000), at which
+fairseq and other programs would split the word. Therefore, each whitespace character within a word
+is replaced with the open box, U+2423.
 
-The labels of a word are its relation to its parent, possibly with a subtype after a colon
-(acl:relcl), and its part of speech, both from Universal Dependencies.
+The labels of a word are its dependency relation, possibly with a subtype after a colon (acl:relcl),
+and its part of speech. Both follow Universal Dependencies.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ WHITESPACE = re.compile(r"\s")
 
 
 def shortened(text: str, longest: int = 40) -> str:
-    """Truncate a text for messages."""
+    """Truncate a text for use in a message."""
     return text if len(text) <= longest else text[:longest] + "…"
 
 
 def escape_whitespace(form: str) -> str:
-    """Replace whitespace within a word by the open box, U+2423: "10 000" becomes "10␣000"."""
+    """Replace whitespace within a word with the open box, U+2423: "10 000" becomes "10␣000"."""
     return WHITESPACE.sub(OPEN_BOX, form)
 
 
@@ -48,17 +48,19 @@ NO_TAGS = Tags()
 
 @dataclass(slots=True)
 class Sentence:
-    """The words of a sentence, and its dependency tree if it has one.
+    """The words of a sentence and, if available, its dependency tree.
 
         Sentence(["the", "cat", "sleeps"], [2, 3, 0])
 
-    words: the syntactic words (in, dem); `tokens` are those of the text (im).
-    parents: the parent of each word, counted from 1, with 0 for the root; None: no tree.
-    multiword: the tokens of several words.
-    relations, tags: the relation and the tags of each word; None if they were not read.
-    note: a remark on the parsing of the sentence, for the user.
-    path, line: the file and the number of the first line of the sentence.
-    text: the raw line, if it is known.
+    words: the syntactic words, such as `in` and `dem`. The property `tokens` returns the tokens of
+        the text, such as `im`.
+    parents: the parent of each word, or None if the sentence has no tree. Words are numbered from
+        1, and the parent of the root is 0.
+    multiword: the tokens that consist of several words.
+    relations, tags: the relation and the tags of each word, or None if they have not been read.
+    note: a message for the user about the parsing of this sentence.
+    path, line: the file, and the line number at which the sentence starts.
+    text: the raw line, if known.
     """
 
     words: list[str]
@@ -76,12 +78,12 @@ class Sentence:
 
     @property
     def where(self) -> str:
-        """Return file and line, for the start of error messages."""
+        """Return the file name and line number, as a prefix of error messages."""
         return f"{self.path}:{self.line}"
 
     @property
     def tokens(self) -> list[str]:
-        """Return the tokens of the text: im, not in and dem."""
+        """Return the tokens of the text, such as `im` instead of `in` and `dem`."""
         if not self.multiword:
             return self.words
         tokens = list(self.words)
@@ -91,7 +93,7 @@ class Sentence:
 
     @property
     def words_of_token(self) -> list[int] | None:
-        """Return the number of words of each token, or None if each has one."""
+        """Return the number of words of each token, or None if every token is one word."""
         if not self.multiword:
             return None
         counts = [1] * len(self.words)
@@ -104,7 +106,7 @@ class Sentence:
         return zip(self.tokens, counts, strict=True)
 
     def escaped(self) -> Sentence:
-        """Return the sentence as the text files of the preparation spell it."""
+        """Return the sentence with whitespace escaped, as in preprocessed text files."""
         return replace(
             self,
             words=[escape_whitespace(word) for word in self.words],
@@ -112,9 +114,9 @@ class Sentence:
         )
 
     def flat(self, note: str | None = None) -> Sentence:
-        """Return the same words with a flat tree: each word is a child of the first.
+        """Return the sentence with a flat tree, in which all other words are children of the first.
 
-        Parts of speech that are not known are marked as such.
+        Unknown parts of speech become `_`.
         """
         parents = flat_tree(len(self.words))
         relations = ["dep" if parent else "root" for parent in parents]
@@ -132,10 +134,13 @@ def of_tokens(
     relations: Sequence[str] | None = None,
     tags: Sequence[str] | None = None,
 ) -> Sentence:
-    """Return a sentence from the tokens of its text, for parsers (public name: Parsed).
+    """Create a sentence from the tokens of its text.
 
         Parsed(["im", "Haus"], [3, 3, 0], words_of_token=[2, 1])  # words im/1, im/2, Haus
 
+    Parsers use this function under its public name, Parsed.
+
+    words_of_token: number of words of each token, or None if every token is one word.
     relations, tags: the relation and the universal part of speech of each word.
     """
     names = None if relations is None else list(relations)
@@ -154,14 +159,15 @@ def of_tokens(
 
 
 def numbered(token: str, count: int) -> list[str]:
-    """Return a name for each word of a token: im/1, im/2, or the token itself for one word."""
+    """Return the names of a token's words, as in im/1 and im/2; a single word keeps the token."""
     return [token] if count == 1 else [f"{token}/{k + 1}" for k in range(count)]
 
 
 def join_parts(parts: Sequence[Sentence], note: str | None = None) -> Sentence:
-    """Join the parts of a line, each with a tree, into one sentence.
+    """Join the parts of a line, each of which has a tree, into one sentence.
 
-    All roots except the first become its children, with the relation parataxis.
+    The first root becomes the root of the sentence. All other roots become children of this word,
+    with the relation parataxis.
     """
     words: list[str] = []
     parents: list[int] = []
@@ -178,7 +184,7 @@ def join_parts(parts: Sequence[Sentence], note: str | None = None) -> Sentence:
 
 
 def mended(relations: Sequence[str], before: Sequence[int], after: Sequence[int]) -> list[str]:
-    """Return the relations with parataxis for words whose parent has changed."""
+    """Set the relation of each word whose parent has changed to parataxis."""
     return [
         relation if old == new else "parataxis"
         for relation, old, new in zip(relations, before, after, strict=True)
@@ -192,8 +198,8 @@ KINDS = ("relations", "tags")
 class Labels(NamedTuple):
     """The labels of the words of a sentence.
 
-    relations: the relation of each word to its parent, such as nsubj, or `_`.
-    tags: the universal part of speech of each word, such as NOUN, or `_`.
+    relations: the relation of each word to its parent, such as nsubj, or `_` if unknown.
+    tags: the universal part of speech of each word, such as NOUN, or `_` if unknown.
     """
 
     relations: Sequence[str]
@@ -201,7 +207,10 @@ class Labels(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A projected tree: parent and number of pieces of each word, and the labels, if known."""
+    """A tree projected to pieces.
+
+    It contains the parent and the number of pieces of each word, and the labels if they are known.
+    """
 
     parents: Sequence[int]
     pieces: Sequence[int]
@@ -209,7 +218,7 @@ class Tree(NamedTuple):
 
 
 def labels_of(sentence: Sentence) -> Labels:
-    """Return the labels of a sentence for text files, with `_` for unknown ones."""
+    """Return the labels of a sentence for text files; unknown labels become `_`."""
     relations, tags = unknown(len(sentence.words))
     if sentence.relations is not None:
         relations = [plain(relation) for relation in sentence.relations]
@@ -223,10 +232,10 @@ def unknown(words: int) -> Labels:
 
 
 def plain(label: str) -> str:
-    """Escape whitespace in a label; replace an empty one by `_`."""
+    """Escape whitespace in a label; an empty label becomes `_`."""
     return escape_whitespace(label) or UNKNOWN
 
 
 def without_subtype(relation: str) -> str:
-    """Return a relation without its subtype, acl of acl:relcl, or `_` if nothing is left."""
+    """Return a relation without its subtype (acl for acl:relcl), or `_` if nothing remains."""
     return relation.partition(":")[0] or UNKNOWN

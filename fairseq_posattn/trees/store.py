@@ -1,6 +1,6 @@
 """Store the trees of a corpus in two memory-mapped files, PREFIX.tree.bin and PREFIX.tree.idx.
 
-store_format.py documents their layout.
+store_format.py documents the format of these files.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from fairseq_posattn.trees.store_format import (
     ranges,
 )
 
-__all__ = [  # includes names of the layout that other modules use
+__all__ = [  # includes names from store_format.py that other modules import from here
     "BLOCK",
     "HEADER",
     "WORD",
@@ -61,13 +61,13 @@ Integers = NDArray[np.integer[Any]]
 
 
 class TreeWriter:
-    """Writes both files atomically; call `finish` at the end of the block.
+    """Writes both files atomically; call `finish` after adding the last tree.
 
         with TreeWriter("data/train.de-en") as trees:
             trees.add([2, 0], [1, 2], source)  # two words, three pieces
             trees.finish(source_files)
 
-    labels: fingerprint of the dictionaries of the labels; None: no labels.
+    labels: fingerprint of the label dictionaries, or None if the trees have no labels.
     """
 
     def __init__(self, prefix: str, labels: bytes | None = None):
@@ -107,10 +107,11 @@ class TreeWriter:
     ) -> None:
         """Add the tree of a sentence.
 
-        parents: the parent of each word, counted from 1, with 0 for the root.
+        parents: the parent of each word. Words are numbered from 1, and the parent of the root is
+            0.
         pieces: the number of pieces of each word.
-        source: the dictionary indices of the pieces.
-        labels: the indices of relations and parts of speech, if trees have labels.
+        source: the dictionary indices of the pieces and of the end-of-sentence symbol.
+        labels: the indices of the relations and of the parts of speech, if the trees have labels.
         """
         if len(parents) > LARGEST or max(pieces, default=0) > LARGEST:
             raise TreeError(
@@ -127,7 +128,7 @@ class TreeWriter:
         self.checksums.append(checksum(source))
 
     def add_file(self, trees: TreeFile) -> None:
-        """Append all trees of another file; both must have labels, or neither."""
+        """Append all trees of another file, which must have labels if and only if this one has."""
         for begin in range(0, len(trees), BLOCK):
             sentences = np.arange(begin, min(begin + BLOCK, len(trees)))
             records, lengths = trees.read(sentences)
@@ -137,7 +138,7 @@ class TreeWriter:
         self.checksums.extend(trees.checksums.tolist())
 
     def finish(self, source_files: Iterable[str | os.PathLike[str]]) -> None:
-        """Write the added trees and the fingerprint of the source files."""
+        """Write the trees, and the fingerprint of the source files to which they belong."""
         pieces_bytes = 1 if self.most_pieces <= np.iinfo(np.uint8).max else 2
         separate(self.records, self.bin, WORD if self.labels is None else STORED_WORD, pieces_bytes)
         counts = len(self.checksums), pieces_bytes
@@ -163,11 +164,11 @@ def separate(records: BinaryIO, path: Path, kind: np.dtype[np.void], pieces_byte
 
 
 class TreeFile:
-    """Reads trees on demand from memory-mapped files; can be pickled.
+    """Reads trees on demand from memory-mapped files; instances can be pickled.
 
         records, lengths = TreeFile("data/train.de-en").read(np.array([0, 5]))
 
-    with_labels: whether `read` also returns the labels, which the file must contain.
+    with_labels: whether `read` also returns the labels, which the file must then contain.
     """
 
     def __init__(self, prefix: str, with_labels: bool = False):
@@ -177,7 +178,7 @@ class TreeFile:
         self.open()
 
     def open(self) -> None:
-        """Map both files into memory; raise a TreeError if they are damaged."""
+        """Map both files into memory; raise a TreeError if one of them is damaged."""
         path = idx_path(self.prefix)
         raw = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
         kind = HEADERS.get(bytes(raw[: len(MAGIC)]))
@@ -201,7 +202,7 @@ class TreeFile:
         self.map_words(int(header["pieces_bytes"]), bytes(header["trees"]))
 
     def map_words(self, pieces_bytes: int, expected: bytes) -> None:
-        """Map the file of words into memory; raise a TreeError if it does not match the index."""
+        """Map the .bin file into memory; raise a TreeError if it does not match the index."""
         path = bin_path(self.prefix)
         count = int(self.starts[-1])
         end = (2 + pieces_bytes) * count
@@ -227,7 +228,10 @@ class TreeFile:
         self.open()
 
     def read(self, sentences: Integers) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-        """Return one record per word of the sentences, and the number of words of each."""
+        """Return one record per word of the given sentences.
+
+        The second result is the number of words in each sentence.
+        """
         starts, ends = self.starts[sentences], self.starts[sentences + 1]
         lengths = ends - starts
         words = ranges(starts, lengths)
@@ -242,9 +246,10 @@ class TreeFile:
     def check(
         self, source_files: Sequence[str | os.PathLike[str]], source: Sequence[Integers]
     ) -> None:
-        """Raise a TreeError unless the trees match the source.
+        """Raise a TreeError unless the trees belong to these sentences.
 
-        source: the indices of the pieces and of the end of sentence, for each sentence.
+        source: for each sentence, the dictionary indices of its pieces and of the end-of-sentence
+            symbol.
         """
         names = f"{idx_path(self.prefix)} does not belong to {source_files[0]}"
         remedy = "create the trees again with posattn binarize"
@@ -267,7 +272,7 @@ class TreeFile:
 
 
 def first_difference(trees: TreeFile, source: Sequence[Integers]) -> int | None:
-    """Return the first sentence whose checksum or number of pieces differs, or None."""
+    """Return the index of the first sentence whose checksum or length differs, or None."""
     for k in range(min(len(trees), len(source))):
         pieces = np.asarray(source[k])
         record, _ = trees.read(np.array([k]))

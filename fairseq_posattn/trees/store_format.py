@@ -1,13 +1,15 @@
-"""The layout of a pair of tree files, and the digests that detect changes.
+"""The format of the two tree files, and the digests that detect changes.
 
-.bin contains the parents of all words (1-based, 0 = root; uint16), then their numbers of pieces
-(uint8, or uint16 if a word has more than 255), and in files of version 3 the indices of relation
-and part of speech (uint8 each, interleaved). From these arrays, numpy selects ten times as fast as
-from three-byte records.
-.idx contains a header, then for each sentence the number of words before it (int64, and the total
-at the end) and a checksum of its source pieces (uint32). The header contains fingerprints of .bin,
-of the source files, of the rest of .idx, and in version 3 of the dictionaries of the labels. Trees
-without labels are written as version 2.
+The .bin file contains three arrays: the parent of each word (uint16; words are numbered from 1, and
+the parent of the root is 0), the number of pieces of each word (uint8, or uint16 if a word has more
+than 255 pieces) and, in version 3, the indices of each word's relation and part of speech (uint8
+each, interleaved). Reading from these arrays with numpy is ten times as fast as reading three-byte
+records.
+
+The .idx file contains a header, the number of words before each sentence (int64, followed by the
+total number), and a checksum of the source pieces of each sentence (uint32). The header contains
+fingerprints of the .bin file, of the source files, of the rest of the .idx file and, in version 3,
+of the label dictionaries. Trees without labels are written in version 2.
 """
 
 from __future__ import annotations
@@ -59,7 +61,10 @@ def exists(prefix: str) -> bool:
 
 
 def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> bytes:
-    """Return a digest of files: of all bytes up to 64 MiB, of larger files 1,024 blocks."""
+    """Return a digest of files.
+
+    Files of up to 64 MiB are read completely. From larger files, 1,024 blocks are read.
+    """
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         size = os.path.getsize(path)
@@ -72,7 +77,10 @@ def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> bytes:
 
 
 def index_fingerprint(header: NDArray[np.void], body: NDArray[np.uint8]) -> bytes:
-    """Return a digest of the header without this digest and, like `fingerprint`, of the body."""
+    """Return a digest of an index, excluding the header field that stores this digest.
+
+    As in `fingerprint`, only some blocks of a large body are read.
+    """
     digest = hashlib.blake2b(digest_size=16)
     blank = header.copy()
     blank["index"] = b""
@@ -84,7 +92,7 @@ def index_fingerprint(header: NDArray[np.void], body: NDArray[np.uint8]) -> byte
 
 
 def block_starts(size: int) -> list[int]:
-    """Return the offsets of the blocks for the digest of a file of this size."""
+    """Return the offsets of the blocks that are read to fingerprint a file of this size."""
     if size <= BLOCK * BLOCKS:
         return list(range(0, size, BLOCK))
     return [int(start) for start in np.linspace(0, size - BLOCK, BLOCKS)]
@@ -109,7 +117,10 @@ def check_size(path: Path, expected: int) -> None:
 
 
 def grows(starts: NDArray[np.int64]) -> bool:
-    """Return whether offsets never decrease; processing blocks saves memory."""
+    """Return whether the offsets never decrease.
+
+    They are compared block by block to save memory.
+    """
     return all(
         (np.diff(starts[begin : begin + BLOCK + 1]) >= 0).all()
         for begin in range(0, len(starts) - 1, BLOCK)
@@ -117,7 +128,7 @@ def grows(starts: NDArray[np.int64]) -> bool:
 
 
 def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Concatenate ranges: starts [5, 2] and lengths [2, 3] give 5, 6, 2, 3, 4."""
+    """Concatenate integer ranges: starts [5, 2] and lengths [2, 3] give 5, 6, 2, 3, 4."""
     ends = np.cumsum(lengths)
     count = int(ends[-1]) if len(ends) else 0
     return np.arange(count) + np.repeat(starts - ends + lengths, lengths)

@@ -1,1 +1,1 @@
-"""Process large files in shards, locally or on a cluster, with resumption after a kill."""
+"""Process large files in shards, locally or on a cluster; killed runs can be resumed."""

@@ -1,4 +1,4 @@
-"""The options that select the machines on which shards are processed."""
+"""Options that select the machines on which shards are processed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ OF_PARSERS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "exclusive", "cp
 class Cluster:
     """An executor with its options.
 
-    workers: maximum number of concurrent processes; None: one locally, no limit on a cluster.
+    workers: maximum number of concurrent processes. None means one process locally, and no limit on
+        a cluster.
     """
 
     executor: str = option(
@@ -36,7 +37,7 @@ class Cluster:
         "slurm: submit the jobs to this partition (default: the cluster's default)", ""
     )
     time: str = option(
-        "slurm: time limit of each of the at most 1,000 jobs of the array (default: %(default)s)",
+        "slurm: time limit of each job in the array of at most 1,000 jobs (default: %(default)s)",
         "24:00:00",
     )
     memory_gb: int = option(
@@ -56,7 +57,7 @@ class Cluster:
 
     @property
     def for_plain_work(self) -> Cluster:
-        """Return a copy without resources that only parsers need, such as GPUs."""
+        """Return a copy without the resources that only parsers need, such as GPUs."""
         options = {name: value for name, value in self.sbatch.items() if name not in OF_PARSERS}
         return replace(self, gpus=0, sbatch=options)
 
@@ -76,5 +77,5 @@ def add_cluster_options(group) -> None:
 
 
 def cluster_of(options: Namespace) -> Cluster:
-    """Return the `Cluster` for the parsed options of a command."""
+    """Return the `Cluster` that the parsed command-line options describe."""
     return chosen(Cluster, options, sbatch=dict(options.sbatch))

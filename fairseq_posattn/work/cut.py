@@ -1,4 +1,4 @@
-"""Split the inputs of a step into shards, once; later runs read the plan and resume it."""
+"""Split the inputs of a step into shards. Later runs read the plan and resume the work."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fairseq_posattn.work.made import Made
 
 
 def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
-    """Return the work that was planned before, or split the inputs into shards.
+    """Return the plan of an earlier run, or split the inputs into shards if there is none.
 
-    Raise an InputError if a step with a record was started with other options before.
+    Raise an InputError if an earlier run of a step with a record used other options.
     """
     key = {**step.key(), "shard_lines": shard_lines} if step.record else None
     if (folder / PLAN).exists() and (work := planned_before(step, folder)):
@@ -37,7 +37,9 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
             )
         remove(folder)
     elif is_used(folder):
-        raise InputError(f"{folder}: the folder has no {PLAN}; remove it to start again")
+        raise InputError(
+            f"{folder}: the folder contains no {PLAN}; remove the folder to start again"
+        )
     with folder_written_whole(folder, lock=False) as partial:
         for name in ("input", "done", "logs"):
             (partial / name).mkdir()
@@ -47,19 +49,25 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
 
 
 def planned_before(step: LineStep, folder: Path) -> LineWork | None:
-    """Read the plan in a folder; remove the folder if an earlier version wrote it."""
+    """Return the plan in a folder, or None if it was written by an earlier version.
+
+    In the latter case, remove the folder.
+    """
     if (plan := Made.read(folder / PLAN)) and plan.answer:
         return LineWork(folder, step, [Shard(**s) for s in plan.answer["shards"]], plan.key)
     found = read_json(folder / PLAN, f"remove {folder}")
     if "shards" not in found:
         raise InputError(f"{folder / PLAN}: the file is damaged; remove {folder}")
-    say(f"{folder}: an earlier version started this {step.name}, so it starts again")
+    say(
+        f"{folder}: this {step.name} was started by an earlier version, so it starts from the "
+        "beginning"
+    )
     remove(folder)
     return None
 
 
 def difference(work: LineWork, now: dict[str, Any]) -> str:
-    """Describe the first option that differs from the plan, with both values."""
+    """Describe the first option that differs from the plan, with its old and new values."""
     name = next(name for name in {**now, **work.key} if work.key.get(name) != now.get(name))
     before, value = work.key.get(name), now.get(name)
     if name == "files":
@@ -88,10 +96,10 @@ def cut(step: LineStep, folder: Path, shard_lines: int) -> Iterator[Shard]:
 
 
 def blocks(texts: Sequence[Iterator[bytes]], size: int) -> Iterator[list[list[bytes]]]:
-    """Yield blocks of at least `size` parallel lines; the last one may be shorter.
+    """Yield blocks of at least `size` parallel lines; the last block may be shorter.
 
-    A line that starts with a byte order mark stays in the block before, since a reader would strip
-    the mark at the start of a file.
+    A line that starts with a byte order mark is added to the previous block, because readers remove
+    such a mark at the start of a file.
     """
     ahead = [next(text, b"") for text in texts]
     while ahead[0]:
@@ -105,7 +113,7 @@ def blocks(texts: Sequence[Iterator[bytes]], size: int) -> Iterator[list[list[by
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder of shards atomically: rename it before its files are deleted."""
+    """Remove a folder of shards atomically: it is renamed before its files are deleted."""
     folder = Path(os.path.realpath(folder))
     removed = temp_name(folder)
     os.rename(folder, removed)
@@ -113,6 +121,6 @@ def remove(folder: Path) -> None:
 
 
 def remove_rest(folder: Path) -> None:
-    """Remove the temporary folders of runs that were killed in `remove` or `planned`."""
+    """Remove temporary folders left behind by runs that were killed in `remove` or `planned`."""
     for left in leftovers(Path(os.path.realpath(folder))):
         shutil.rmtree(left, ignore_errors=True)

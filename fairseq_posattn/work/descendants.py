@@ -1,8 +1,8 @@
 """Kill all descendants of a program when it ends, even if it is killed itself.
 
-A program that receives SIGKILL cannot terminate its children. Therefore a helper process waits for
-the end of the program, and then kills all processes whose environment contains a mark. All
-descendants inherit it, also those in a session of their own, such as the workers of torchrun.
+A program that receives SIGKILL cannot terminate its children. Therefore a helper process waits
+until the program ends, and then kills all processes whose environment contains a specific variable.
+All descendants inherit this variable, even those in separate sessions, such as torchrun's workers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ LATE = 0.5  # seconds until a child that is just being started has its environme
 
 @contextlib.contextmanager
 def ended_with_this_process() -> Iterator[None]:
-    """Kill all processes that were started in this block when the block or this process ends.
+    """Kill all processes started in this block when the block or this process ends.
 
-    It requires /proc, as on Linux.
+    This requires /proc, which exists on Linux.
     """
     before, mark = os.environ.get(MARK), f"{os.getpid()}.{secrets.token_hex(8)}"
     helper = subprocess.Popen(
@@ -33,7 +33,7 @@ def ended_with_this_process() -> Iterator[None]:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={},  # without the mark of an enclosing program, which would kill the helper
+        env={},  # without the variable of an enclosing program, which would kill the helper
         cwd="/",
         start_new_session=True,  # isolates it from signals to our process group
     )
@@ -49,7 +49,7 @@ def ended_with_this_process() -> Iterator[None]:
 
 
 def kill_all(mark: bytes) -> bool:
-    """Kill the processes with the mark in their environment; return whether there were any."""
+    """Kill all processes whose environment contains `mark`; return whether there were any."""
     found = False
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or belongs to another user
@@ -60,7 +60,7 @@ def kill_all(mark: bytes) -> bool:
 
 
 def wait_and_kill(mark: bytes) -> None:
-    """Wait until the program writes a byte or ends, then kill its processes."""
+    """Wait until the program ends or writes a byte, and then kill its descendants."""
     until = 0.0 if sys.stdin.buffer.read(1) else time.monotonic() + LATE
     while kill_all(mark) or time.monotonic() < until:
         time.sleep(0.02)

@@ -1,13 +1,13 @@
-"""Run a step that processes each line independently in shards, and join their outputs.
+"""Process the lines of files in shards, and join the outputs.
 
     FOLDER/plan.json              the plan: inputs, options and shards
-    FOLDER/input/00000/train.en   an input of a shard
-    FOLDER/done/00000/train.en    an output of a shard
+    FOLDER/input/00000/train.en   an input file of a shard
+    FOLDER/done/00000/train.en    an output file of a shard
     FOLDER/done/00000.json        the record of a finished shard, which is written last
     FOLDER/logs                   files of the executors
 
-Each shard is processed from its first to its last line by one process, so the result depends
-neither on the number of workers nor on restarts.
+Each shard is processed by one process, from its first to its last line. Therefore the result
+depends neither on the number of workers nor on restarts.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Answer = dict[str, Any]  # it must be a JSON object
 
 @dataclass(frozen=True)
 class Part:
-    """The files that one call of `act` processes: whole files, or a shard.
+    """The files that one call of `act` processes: whole files or a shard.
 
-    start: number of lines before the shard in the whole files.
+    start: the number of lines that precede the shard in the whole files.
     """
 
     inputs: Files
@@ -54,17 +54,19 @@ def lines_of(path: str) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class LineStep:
-    """A step that writes files from parallel input files, processing each line independently.
+    """A step that processes each line of its input files independently.
 
-    name: shown to the user, and used for the jobs of a cluster.
-    act: writes the outputs of a part, and may return a JSON object; it must be picklable.
-    join: writes the outputs from those of all shards; by default they are concatenated.
-    read: yields the lines of an input.
-    record: path of a record of the outputs, which is written after joining; Slurm then also runs a
-        joining job. Without it, the caller keeps track of inputs and options.
+    name: the name in messages and of cluster jobs.
+    act: a function that writes the outputs of a part, and may return a JSON object; it must be
+        picklable.
+    join: a function that joins the outputs of all shards; by default, they are concatenated.
+    read: a function that yields the lines of an input file.
+    record: path of a record of the outputs, which is written after joining. With a record, Slurm
+        also runs a job that joins the outputs. Without a record, the caller must check inputs and
+        options.
     choices: the options on which the outputs depend.
-    verb, done: used in messages about jobs (a job `parses` shards) and lines (that were `parsed`).
-    on_gpus: whether each local worker gets one of the GPUs, if there are any.
+    verb, done: verb forms for messages about jobs (`parses`) and about lines (`parsed`).
+    on_gpus: whether each local worker is assigned one of the GPUs, if there are any.
     """
 
     name: str
@@ -80,13 +82,16 @@ class LineStep:
     on_gpus: bool = False
 
     def key(self) -> dict[str, Any]:
-        """Return options and checksums of the inputs, without file names, so files can be moved."""
+        """Return the options and the checksums of the inputs.
+
+        File names are not included, so that the files can be moved.
+        """
         return {**self.choices, "files": [fingerprint(path) for path in self.inputs]}
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard: number of lines, number of lines before it, and checksums of its input files."""
+    """A shard: number of lines, number of preceding lines, and checksums of its input files."""
 
     lines: int
     start: int
@@ -95,7 +100,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class LineWork:
-    """A step that is split into shards, with the folder of their inputs and outputs."""
+    """A step that is split into shards, and the folder of their inputs and outputs."""
 
     folder: Path
     step: LineStep
@@ -119,9 +124,10 @@ class LineWork:
         return self.folder / "done" / f"{k:05d}.json"
 
     def pending(self) -> list[int]:
-        """Return the numbers of the unfinished shards.
+        """Return the indices of unfinished shards.
 
-        It lists the folder, because network file systems may cache that a single file is missing.
+        All files of the folder are listed, because network file systems may cache that a single
+        file is missing.
         """
         there = set(os.listdir(self.folder / "done"))
         return [k for k in range(len(self.shards)) if self.marker(k).name not in there]
@@ -132,12 +138,12 @@ class LineWork:
 
     @property
     def for_workers(self) -> LineWork:
-        """Return a copy for other processes, without `join`, which need not be picklable."""
+        """Return a copy for other processes without `join`, which need not be picklable."""
         return replace(self, step=replace(self.step, join=None))
 
 
 def parts(folder: Path, k: int, files: Files) -> list[str]:
-    """Return the paths of these files in shard k; inputs of shards are not compressed."""
+    """Return the paths of the given files in shard k; inputs of shards are uncompressed."""
     names = [Path(file) for file in files]
     if folder.name == "input":
         names = [name.with_suffix("") if name.suffix in OPENERS else name for name in names]
@@ -145,7 +151,7 @@ def parts(folder: Path, k: int, files: Files) -> list[str]:
 
 
 def do_shard(work: LineWork, k: int) -> None:
-    """Process shard k, unless it is finished."""
+    """Process shard k unless it is already finished."""
     if work.marker(k).exists():
         return
     part, files = work.part(k), work.shards[k].files
@@ -163,7 +169,7 @@ def do_shard(work: LineWork, k: int) -> None:
 
 @contextlib.contextmanager
 def named_as_whole(work: LineWork, k: int) -> Iterator[None]:
-    """Replace paths and line numbers of a shard in errors by those of the whole files."""
+    """Replace a shard's paths and line numbers in error messages by those of the whole files."""
     try:
         yield
     except InputError as error:
@@ -181,10 +187,10 @@ def named_as_whole(work: LineWork, k: int) -> Iterator[None]:
 
 
 def join(work: LineWork) -> list[Answer]:
-    """Join the outputs of all shards, and return their answers.
+    """Join the outputs of all shards, and return the JSON objects of the shards.
 
-    Raise an InputError if outputs of shards are missing or have changed; the records of these
-    shards are removed, so that the next run processes them again.
+    If outputs of shards are missing or have changed, the records of these shards are removed, so
+    that the next run processes them again, and an InputError is raised.
     """
     step, key = work.step, work.step.key() if work.step.record else {}
     if step.record and key["files"] != work.key["files"]:
@@ -217,7 +223,10 @@ def join(work: LineWork) -> list[Answer]:
 
 
 def concatenate(paths: Files, out: Path) -> None:
-    """Concatenate files; compressed files stay valid, as their formats allow several streams."""
+    """Concatenate files, which may be compressed.
+
+    The compression formats permit several streams in one file.
+    """
     with open(out, "wb") as joined:
         for path in paths:
             with open(path, "rb") as file:
@@ -225,7 +234,7 @@ def concatenate(paths: Files, out: Path) -> None:
 
 
 def join_once(work: LineWork) -> None:
-    """Join all shards, unless another run has already written the outputs."""
+    """Join all shards unless another run has already written the outputs."""
     with locked(work.step.outputs[0], wait=True):
         if (work.folder / PLAN).exists() or not Path(work.step.outputs[0]).exists():
             join(work)

@@ -1,14 +1,14 @@
-"""Record that a result is complete, and from which inputs and options it was computed.
+"""Record that a result is complete, and the inputs and options from which it was computed.
 
-A record is a JSON file that is written after the files of its result:
+A record is a JSON file that is written after the output files:
 
     key      everything that determines the result: options, input files, format version
     outputs  size and checksum of each output file
     answer   further information about the result
     sha256   the checksum of this record, if it has an answer
 
-A result with a record is therefore complete. Programs compare key and outputs with the record, and
-compute the result again if they differ.
+If a record exists, the result is therefore complete. Programs compare the key and the outputs with
+the record, and recompute the result if they differ.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def digest(value: object) -> str:
 
 @dataclass(frozen=True)
 class Made:
-    """The record of a result; without outputs it records that the computation has started."""
+    """The record of a result. Without outputs, it only records that the computation has started."""
 
     key: Any
     outputs: list[State] | None = None
@@ -77,17 +77,17 @@ class Made:
 
 
 def made_before(path: File, key: object, outputs: Sequence[File]) -> Made | None:
-    """Return the record of a complete, unchanged result with this key, or None."""
+    """Return the record of a result if it is complete, unchanged and has this key, or else None."""
     found = Made.read(path)
     return found if found and found.holds(key, outputs) else None
 
 
 class Steps:
-    """Runs the steps that are unfinished or whose inputs or options have changed.
+    """Runs steps that are unfinished, or whose inputs or options have changed.
 
-    Files are compared by content, so they can be copied or moved.
+    Files are compared by content, so that they can be copied or moved.
 
-    tell: prints a line for the user.
+    tell: a function that prints a line for the user.
     """
 
     def __init__(self, work: Path, tell: Callable[[str], object] = say):
@@ -106,9 +106,9 @@ class Steps:
         action: Callable[[], object],
         forget: Callable[[], None] | None = None,
     ) -> None:
-        """Run `action`, unless its outputs exist for the same options and unchanged inputs.
+        """Run `action` unless its outputs already exist for the same options and inputs.
 
-        forget: removes the leftovers of an interrupted action with other options.
+        forget: a function that removes the files of an interrupted action with other options.
         """
         record = self.records / f"{name}.json"
         key, before = digest([choices, *map(self.state, inputs)]), Made.read(record)
@@ -123,7 +123,10 @@ class Steps:
         Made(key, [self.state(path) for path in outputs]).write(record)
 
     def state(self, path: File) -> State:
-        """Return size and checksum of a file, cached until its inode, size or time changes."""
+        """Return the size and the checksum of a file.
+
+        They are cached until the file's inode, size or modification time changes.
+        """
         found = os.stat(path)
         place = str(path), found.st_ino, found.st_size, found.st_mtime_ns
         if place not in self.states:

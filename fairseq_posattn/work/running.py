@@ -1,4 +1,4 @@
-"""Process the unfinished shards of a step, wait for a cluster, and show the progress."""
+"""Process the unfinished shards of a step, wait for the cluster, and show the progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ LONGEST_PAUSE = 30  # maximum number of seconds between two queries to Slurm
 
 
 def do_lines(step: LineStep, folder: Path, cluster: Cluster, shard_lines: int) -> list[Answer]:
-    """Run a step and return the answers of its shards; inputs up to `shard_lines` are not split.
+    """Run a step and return the JSON objects of its shards.
+
+    Inputs of at most `shard_lines` lines are not split.
 
     folder: stores the shards until the outputs are complete, so that a later run can resume.
     """
@@ -36,7 +38,10 @@ def do_lines(step: LineStep, folder: Path, cluster: Cluster, shard_lines: int) -
 
 
 def do_pending(work: LineWork, cluster: Cluster) -> None:
-    """Process the unfinished shards and wait for them; a single local worker is this process."""
+    """Process all unfinished shards, and wait until they are finished.
+
+    A single local worker runs in this process.
+    """
     if cluster.executor != "local" or (cluster.workers or 1) > 1:
         if not do(work, cluster, wait=True):
             wait_for_slurm(work)
@@ -47,8 +52,8 @@ def do_pending(work: LineWork, cluster: Cluster) -> None:
         progress.shard_done()
 
 
-def discard(folder: Path, state: str = "they use other options") -> None:
-    """Remove the shards of an abandoned step; raise an InputError if Slurm is processing them."""
+def discard(folder: Path, state: str = "they use different options") -> None:
+    """Remove the shards of an abandoned step; raise an InputError if Slurm still uses them."""
     if folder.exists():
         Jobs.of(folder / "logs").refuse_if_queued(state)
         remove(folder)
@@ -80,7 +85,7 @@ def do(work: LineWork, cluster: Cluster, wait: bool) -> bool:
 
 
 def wait_for_slurm(work: LineWork) -> None:
-    """Wait until the Slurm jobs end; raise an InputError if a shard is unfinished."""
+    """Wait until the Slurm jobs have ended; raise an InputError if a shard is unfinished."""
     progress, jobs, began = Progress(work), Jobs.of(work.logs), time.monotonic()
     while is_queued(jobs):
         time.sleep(min(LONGEST_PAUSE, 1 + (time.monotonic() - began) / 10))
@@ -96,7 +101,7 @@ def wait_for_slurm(work: LineWork) -> None:
 
 
 def is_queued(jobs: Jobs) -> bool:
-    """Return whether one of the jobs is queued or running; assume so if squeue fails."""
+    """Return whether a job is queued or running; if squeue fails, return True."""
     try:
         return bool(jobs.queued())
     except InputError as error:
@@ -105,7 +110,7 @@ def is_queued(jobs: Jobs) -> bool:
 
 
 class Progress:
-    """Prints sentences per second and the remaining time, on a terminal or in a log."""
+    """Prints the sentences per second and the remaining time to a terminal or log file."""
 
     def __init__(self, work: LineWork):
         self.work = work
@@ -120,7 +125,7 @@ class Progress:
         return f"{shards - len(self.work.pending())} of {shards} shards are done"
 
     def shard_done(self, k: int | None = None) -> None:
-        """Show the progress after a shard; in a log at most every SECONDS_BETWEEN_LINES."""
+        """Show the progress after a shard; in a log, at most once per SECONDS_BETWEEN_LINES."""
         self.done = self.lines_done()
         now = time.monotonic()
         if self.alive or now - self.said > SECONDS_BETWEEN_LINES or self.done == self.work.lines:
@@ -128,12 +133,19 @@ class Progress:
             self.show(now - self.began)
 
     def lines_done(self) -> int:
-        """Count the lines of finished shards by their records; a killed worker reports nothing."""
+        """Return the number of lines in finished shards.
+
+        They are counted from the records of the shards, because a killed worker does not report its
+        work.
+        """
         pending = self.work.pending()
         return self.work.lines - sum(self.work.shards[k].lines for k in pending)
 
     def show(self, seconds: float) -> None:
-        """Print the progress; seconds: time since the start."""
+        """Print the progress.
+
+        seconds: the time since the start.
+        """
         speed = (self.done - self.before) / max(seconds, 1e-9)
         left = (self.work.lines - self.done) / max(speed, 1e-9)
         line = (

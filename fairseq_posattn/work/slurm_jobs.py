@@ -1,4 +1,4 @@
-"""Store the IDs of the Slurm jobs of a step, and query their state and failures."""
+"""Store the IDs of a step's Slurm jobs, and query their state and failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LABEL = re.compile(r"^\d+: ")  # srun prefixes each line with the number of the 
 
 @dataclass(frozen=True)
 class Submitted:
-    """The IDs of a job array and of the joining job, and the shards of the array's tasks."""
+    """The IDs of a job array and of the joining job, and the shards that the array processes."""
 
     array: str | None = None
     join: str | None = None
@@ -39,7 +39,7 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Jobs:
-    """The jobs that were submitted last, if any, and the folder of their files."""
+    """The jobs that were submitted last, if any, and the folder that contains their files."""
 
     folder: Path
     last: Submitted
@@ -84,7 +84,10 @@ class Jobs:
         )
 
     def refuse_if_queued(self, state: str) -> None:
-        """Raise an InputError if jobs are queued or running, to avoid processing shards twice."""
+        """Raise an InputError if jobs are queued or running.
+
+        Otherwise, shards could be processed twice.
+        """
         if queued := " ".join(self.queued()):
             raise InputError(
                 f"Slurm jobs {queued} of an earlier run are still queued or running ({state}); "
@@ -92,12 +95,12 @@ class Jobs:
             )
 
     def cancel_join(self) -> None:
-        """Cancel the joining job, which is no longer needed."""
+        """Cancel the joining job, if there is one."""
         if self.last.join and shutil.which("scancel"):
             subprocess.run(["scancel", "--quiet", self.last.join], capture_output=True, check=False)
 
     def failures(self, work: LineWork) -> list[str]:
-        """Return a summary of failed tasks, with a line for each of the first ones."""
+        """Return a summary of the failed tasks, and one line for each of the first few tasks."""
         pending, shards, size = set(work.pending()), self.last.shards, self.last.shards_per_task
         tasks = [shards[k : k + size] for k in range(0, len(shards), size)]
         failed = [k for k, of_task in enumerate(tasks) if pending.intersection(of_task)]
@@ -112,7 +115,7 @@ class Jobs:
         ]
 
     def last_line(self, task: int) -> str:
-        """Return the line in a task's log that most likely states why it ended."""
+        """Return the line in a task's log that most likely explains why the task ended."""
         log = self.logs / f"{self.last.array}_{task}.out"
         if not log.exists():
             return f"{log.name}: the file is missing, because the task did not start"
@@ -124,7 +127,7 @@ class Jobs:
 
 
 def job_id(said: str) -> str:
-    """Return the job ID from the output of sbatch, which may also contain a cluster's name."""
+    """Return the job ID in the output of sbatch, which may also contain the name of a cluster."""
     found = re.search(r"Submitted batch job (\d+)", said)
     if found is None:
         raise InputError(

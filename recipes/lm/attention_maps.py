@@ -30,7 +30,7 @@ def weights_of(model, path: Path, tokens: Tensor) -> Tensor:
     features = model.extract_features(tokens[None].to(next(model.parameters()).device))
     weights = features[1].get("weights")
     if weights is None:
-        raise InputError(f"{path}: the model has no attention; name a model with attention")
+        raise InputError(f"{path}: the model has no attention; choose a model with attention")
     return weights[0].float().cpu()
 
 

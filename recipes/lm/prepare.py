@@ -38,7 +38,7 @@ def find(data: Path, corpus: str, split: str) -> Path:
         if (path := data / f"{name}{suffix}").exists():
             return path
     raise InputError(
-        f"{data} has no {name} (or .xz, .gz, .zst); name the folder with the three files of "
+        f"{data} has no {name} (or .xz, .gz, .zst); give the folder with the three files of "
         f"{corpus} with --data, or another corpus with --corpus"
     )
 

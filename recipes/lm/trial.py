@@ -92,7 +92,7 @@ def corpus_in(folder: Path) -> str:
     if len(found) != 1:
         names = " or ".join(pattern.format("train") for pattern in FILES.values())
         raise InputError(
-            f"{folder} does not contain either {names} (or .xz, .gz, .zst); name the folder of one "
+            f"{folder} does not contain either {names} (or .xz, .gz, .zst); give the folder of one "
             "corpus"
         )
     return found[0]

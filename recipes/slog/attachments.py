@@ -38,11 +38,11 @@ def main() -> None:
         if None in (gold, found, label):
             raise InputError(
                 f"{args.found}, {args.gold} and {args.labels} differ in their number of sentences; "
-                "name files of the same sentences"
+                "give files of the same sentences"
             )
         if gold.words != found.words:
             raise InputError(
-                f"{found.where}: the words differ from {gold.where}; name files of the same text"
+                f"{found.where}: the words differ from {gold.where}; give files of the same text"
             )
         for name in (label, ALL):
             pairs.setdefault(name, []).append((gold, found))

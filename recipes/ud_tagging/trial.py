@@ -65,7 +65,7 @@ class Recipe(Trial):
         options, others = parser.parse_known_args(rest)
         if options.vectors and not options.vectors.is_file():
             raise InputError(
-                f"{options.vectors}: there is no such file; name a file with word vectors"
+                f"{options.vectors}: there is no such file; give a file with word vectors"
             )
         words = [] if options.vectors is None or "--words" in others else ["--words", "20000"]
         words += ["--column", options.column, *others]
@@ -157,7 +157,7 @@ def file_of(folder: Path, split: str) -> Path:
     found = files_with(folder, split)
     if len(found) != 1:
         raise InputError(
-            f"{folder} has {len(found)} files with '{split}' in their names, expected one; name "
+            f"{folder} has {len(found)} files with '{split}' in their names, expected one; give "
             "the folder of a treebank with --from"
         )
     return found[0]

@@ -61,12 +61,12 @@ def test_by_epoch_where_there_are_none_by_update(tmp_path):
 def test_too_few(tmp_path):
     (tmp_path / "checkpoint1.pt").touch()
     with pytest.raises(
-        InputError, match=r"the folder has 1 checkpoints, but --last requests 5; .*--last"
+        InputError, match=r"the folder contains 1 checkpoints, but --last requests 5; .*--last"
     ):
         newest(tmp_path, 5)
     (tmp_path / "checkpoint_1_100.pt").touch()
     with pytest.raises(
-        InputError, match="has 1 checkpoints named by updates, but --last requests 2"
+        InputError, match="contains 1 checkpoints named by updates, but --last requests 2"
     ):
         newest(tmp_path, 2)
 
@@ -116,7 +116,7 @@ class Hidden:
         (lambda file: file.write_bytes(file.read_bytes()[:5000]), "is incomplete"),
         (
             lambda file: file.write_bytes(b"no checkpoint at all"),
-            "the file does not start like a file of",
+            "the file does not begin like a file written by",
         ),
         (lambda file: torch.save([1, 2], file), "it contains no parameters"),
         (lambda file: torch.save({"model": {}}, file), "it contains no parameters"),
@@ -158,7 +158,10 @@ def changed(path, out, change) -> None:
             lambda s: s["cfg"]["model"].update(encoder_attention="window"),
             "model's encoder_attention",
         ),
-        (lambda s: s["cfg"]["common"].update(seed=2), "the seed is 2 here, but 1 there"),
+        (
+            lambda s: s["cfg"]["common"].update(seed=2),
+            "the seed is 2 in the former, but 1 in the latter",
+        ),
         (lambda s: s["task_state"]["trained_on"].update(dictionaries={"source": "0"}), "dictionar"),
         (lambda s: s["task_state"]["trained_on"].update(data={"train.bin": 0}), "of the data diff"),
         (lambda s: s["cfg"]["model"].update(dropout=0.3), None),
@@ -174,7 +177,7 @@ def test_of_one_training_only(change, found, trained, tmp_path):
         average([path, tmp_path / "other.pt"])
         return
     with pytest.raises(
-        InputError, match=f"other.pt and .* are from different trainings, because .*{found}"
+        InputError, match=f"other.pt and .* are from different training runs, because .*{found}"
     ):
         average([path, tmp_path / "other.pt"])
 
@@ -187,7 +190,7 @@ def test_two_seeds_of_a_stock_model(toy_data, tmp_path):
     first, second = (newest(tmp_path / seed, 1)[0] for seed in "12")
     changed(first, tmp_path / "later.pt", lambda s: vars(s["cfg"]["model"]).update(max_update=9))
     average([first, tmp_path / "later.pt"])
-    with pytest.raises(InputError, match="the seed is 2 here, but 1 there"):
+    with pytest.raises(InputError, match="the seed is 2 in the former, but 1 in the latter"):
         average([first, second])
 
 

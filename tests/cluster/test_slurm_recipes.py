@@ -174,7 +174,7 @@ def test_preparing_is_interrupted_while_it_waits(slurm, small, tmp_path):
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
     again = slurm.start_in_background(*command)
-    read_until(again, "waiting for the Slurm jobs of an earlier run;  0 of 1 shard")
+    read_until(again, "waiting for the Slurm jobs of an earlier run; 0 of 1 shard")
     slurm.run("scontrol", "update", "nodename=n1,n2", "state=resume")
     printed, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, printed

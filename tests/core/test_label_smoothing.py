@@ -88,7 +88,7 @@ def test_the_gradient_takes_the_place_of_the_scores():
     assert torch.equal(before, leaf.detach())
     loss.backward(retain_graph=True)
     assert torch.equal(scores, leaf.grad) and not torch.equal(scores, before)
-    with pytest.raises(RuntimeError, match="call backward once"):
+    with pytest.raises(RuntimeError, match="call it only once"):
         loss.backward()
 
 
@@ -143,7 +143,7 @@ def test_projected_features_have_one_backward_pass():
     features, table, targets = projected_example()
     loss, _ = projected_cross_entropy(features, table, targets, 0.1, IGNORED)
     loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="call backward once"):
+    with pytest.raises(RuntimeError, match="call it only once"):
         loss.backward()
 
 

@@ -161,9 +161,9 @@ def options(annotation, default=None, name="size"):
     [
         (
             NoDataclass,
-            "its Options are not a dataclass; decorate them with @dataclass(frozen=True)",
+            "its class Options is not a dataclass; decorate it with @dataclass(frozen=True)",
         ),
-        (Good(), "its Options are not a dataclass"),
+        (Good(), "its class Options is not a dataclass"),
         (options(int), "option 'size' is invalid: it has no default; add one"),
         (
             options(dict, field(default_factory=dict)),
@@ -174,7 +174,10 @@ def options(annotation, default=None, name="size"):
         (options(str, "a,b"), "its default 'a,b' cannot be written as"),
         (options(tuple[str, ...], ("a|b",)), "cannot be written as"),
         (options(Colour, "red"), "its default 'red' cannot be written as"),
-        (options(int, 3, "heads"), "option 'heads' is invalid: specifications reserve this name"),
+        (
+            options(int, 3, "heads"),
+            "option 'heads' is invalid: this name is reserved in specifications",
+        ),
     ],
 )
 def test_options_that_a_specification_cannot_write(kind, chosen, message):
@@ -238,7 +241,10 @@ class Rooted(attention.ScoreBias):
 
 @pytest.mark.parametrize(
     ("mechanism", "reason"),
-    [(Early, "acts before or after the attention"), (Rooted, "reads trees, and a target has none")],
+    [
+        (Early, "acts before or after the attention"),
+        (Rooted, "reads trees, but target sentences have none"),
+    ],
 )
 def test_what_no_decoder_has_a_place_for(mechanism, reason):
     attention.register(mechanism)

@@ -93,7 +93,7 @@ def test_positions_in_canonical_form(text, canonical, needs_tree):
         ("sequence + sequence", "expected none, sequence, tree_depth"),
         ("tree_depth(fuse=add)", "fuse requires 'sequence'; add it"),
         ("sequence + tree_depth(fuse=mul)", "fuse=mul: expected add or nonlinear"),
-        ("sequence@0", "leave out '@'"),
+        ("sequence@0", "remove '@'"),
     ],
 )
 def test_positions_refused_with_the_reason(text, message):

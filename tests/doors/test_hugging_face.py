@@ -611,7 +611,7 @@ def test_a_model_that_begins_as_it_was(use):
 
 def test_what_changes_a_model_at_once():
     for use in ("window", "rope", "alibi", "window(size=3)"):
-        with pytest.raises(InputError, match="before training; leave out neutral"):
+        with pytest.raises(InputError, match="before training; omit neutral=True"):
             add_attention(random_model("Bart"), use, neutral=True)
 
 

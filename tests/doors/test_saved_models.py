@@ -60,7 +60,7 @@ def test_every_family_is_loaded_as_it_was_saved(name, size, tmp_path):
 def test_what_cannot_be_loaded(tmp_path, saved):
     random_model("Bart").save_pretrained(tmp_path / "plain")
     refused(tmp_path / "plain", "the model has no mechanisms; use BartForConditionalGen")
-    refused(tmp_path / "nowhere", "config.json does not exist; name a folder")
+    refused(tmp_path / "nowhere", "config.json does not exist; give the path of a folder")
     (saved / "model.safetensors").unlink()
     refused(saved, 'model.safetensors: the weights file "model.safetensors" is missing; save the m')
     (saved / "model.safetensors").write_bytes(b"\0" * 100)

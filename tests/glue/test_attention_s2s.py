@@ -189,7 +189,7 @@ def test_states_only_and_the_start_of_the_decoder_matter():
 
 
 def test_what_cannot_work_is_refused():
-    with pytest.raises(ValueError, match="hides the source from the decoder; leave out"):
+    with pytest.raises(ValueError, match="hides the source from the decoder; omit"):
         build("none", decoder_start="zeros")
     with pytest.raises(ValueError, match="--layers 0 is too small; give at least 1"):
         build("content", layers=0)

@@ -110,12 +110,12 @@ def test_offsets_and_numbers_are_checked_block_by_block(tmp_path, monkeypatch, b
 def test_numbers_without_a_symbol_are_refused(tmp_path, dtype):
     prefix = write_data(tmp_path / "train", SENTENCES, dtype)
     with pytest.raises(
-        InputError, match=r"train\.bin: the data contain the number 9, .* has 9 symbols"
+        InputError, match=r"train\.bin: the data contain the index 9, .* has 9 symbols"
     ):
         read(prefix, symbols(9))
     if dtype in (np.int32, np.int64):
         write_data(prefix, [*SENTENCES, [-1]], dtype)
-        with pytest.raises(InputError, match=r"the data contain the number -1"):
+        with pytest.raises(InputError, match=r"the data contain the index -1"):
             read(prefix, symbols(10))
 
 
@@ -127,7 +127,7 @@ def test_a_training_names_the_damaged_file_and_the_dictionary(toy_data, tmp_path
     (data / f"dict.{language}.txt").write_text("".join(lines[:20]))
     result = train(data, tmp_path / "run", check=False)
     found = (
-        rf"\.{language}\.bin: the data contain the number \d+, but {data}/dict.{language}.txt has "
+        rf"\.{language}\.bin: the data contain the index \d+, but {data}/dict.{language}.txt has "
         r"24 symbols"
     )
     assert isinstance(result.error, InputError)

@@ -229,7 +229,7 @@ def test_no_checkpoint_is_not_called_dangerous(content, toy_data, tmp_path):
     file = tmp_path / "checkpoint_last.pt"
     file.write_bytes(content)
     message = str(generate(toy_data, file, check=False).error)
-    assert message.startswith(f"{file}: the file does not start like a file of torch; the")
+    assert message.startswith(f"{file}: the file does not begin like a file written by torch; the")
 
 
 @pytest.mark.long(ci=True)
@@ -306,7 +306,7 @@ def test_all_torn(uninterrupted, toy_data, tmp_path):
     result = train(toy_data, tmp_path, *FULL_TREE, check=False)
     assert isinstance(result.error, CheckpointError)
     assert str(result.error).startswith(f"{tmp_path / 'checkpoint_last.pt'} is incomplete")
-    assert "remove it to start from scratch" in str(result.error)
+    assert "remove the file to start from scratch" in str(result.error)
 
 
 def test_another_file_by_name(uninterrupted, toy_data, tmp_path):

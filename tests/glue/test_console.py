@@ -86,9 +86,13 @@ from fairseq_posattn.cli import main
 def of_one_gpu(rank, folder):
     open(f"{folder}/{rank}", "w").write(str("fairseq_posattn.plugin" in sys.modules))
 
-if __name__ == "__main__":
-    sys.argv[0] = "posattn train"
+def train():
     torch.multiprocessing.spawn(of_one_gpu, (sys.argv[1],), nprocs=2)
+
+if __name__ == "__main__":
+    sys.argv.insert(1, "train")
+    main.function_of = lambda name: train
+    main.main()
 """
 
 

@@ -274,12 +274,12 @@ REFUSED = [
     ("window", {"cross_self_attention": True}, "cannot be combined with --cross-self-attention"),
     ("window", {"no_cross_attention": True}, "cannot be combined with --no-cross-attention"),
     ("window@2", {}, "window@2: the model has 2 layers, 0 to 1"),
-    ("window(across=5)", {}, "across=5: the model has 4 attention heads"),
+    ("window(across=5)", {}, "across=5 is more than the 4 attention heads of the model"),
     ("gaussian(heads=4)", {}, "the model has 4 attention heads, 0 to 3"),
     ("window + window", {}, "'window' occurs twice in layer 0"),
     ("relative", {}, "'relative' relates pieces of the same sentence, .*takes: gaussian, local_h"),
     ("block", {}, "'block' acts before or after the attention"),
-    ("tree_walk", {"checkpoint_activations": True}, "tree_walk.* leave that option out"),
+    ("tree_walk", {"checkpoint_activations": True}, "tree_walk.* omit --checkpoint-activations"),
 ]
 
 

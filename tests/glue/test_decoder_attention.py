@@ -257,7 +257,7 @@ REFUSED = [
     ("window", {"cross_self_attention": True}, "cannot be combined with --cross-self-attention"),
     ("window@1", {"decoder_xformers_att_config": "{}"}, "combined with --decoder-xformers-att"),
     ("relative@2", {}, "relative@2: the model has 2 layers, 0 to 1"),
-    ("window(across=5)", {}, "across=5: the model has 4 attention heads"),
+    ("window(across=5)", {}, "across=5 is more than the 4 attention heads of the model"),
     ("gaussian(heads=4)", {}, "the model has 4 attention heads, 0 to 3"),
     ("direct_absolute(t=10)", {}, "t=10 has no score .* 320 .*--max-source-positions 10 .*target"),
     ("window + window", {}, "'window' occurs twice in layer 0"),

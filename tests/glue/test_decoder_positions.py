@@ -144,9 +144,9 @@ class TreePosition(positions.Position):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("tree_depth", "reads trees, and a target has none"),
-        ("sequence + tree_depth", "reads trees, and a target has none"),
-        ("of_tree", "reads trees, and a target has none"),
+        ("tree_depth", "reads trees, but target sentences have none"),
+        ("sequence + tree_depth", "reads trees, but target sentences have none"),
+        ("of_tree", "reads trees, but target sentences have none"),
         ("ahead", "depends on words that are not yet translated"),
     ],
 )
@@ -236,8 +236,11 @@ def test_a_preset_whose_positions_the_flag_takes_away(toy_data, tmp_path):
 @pytest.mark.parametrize(
     ("chosen", "remedy"),
     [
-        ("sequence", "leave out one of the two"),
-        ("sequence + wave(periods=3)", "to use the others alone, give --{side}-positions wave"),
+        ("sequence", "use only one of them"),
+        (
+            "sequence + wave(periods=3)",
+            "to use the other positions alone, pass --{side}-positions wave",
+        ),
     ],
 )
 def test_a_contradiction_on_the_command_line(arch, side, chosen, remedy, toy_data, tmp_path):
@@ -252,5 +255,7 @@ def test_a_contradiction_on_the_command_line(arch, side, chosen, remedy, toy_dat
 
 def test_a_contradiction_that_no_command_line_has(model_of):
     """From hydra or Python: 'sequence' is then the default, but not with others beside it."""
-    with pytest.raises(SpecificationError, match="others alone, give --decoder-positions wave"):
+    with pytest.raises(
+        SpecificationError, match="other positions alone, pass --decoder-positions wave"
+    ):
         model_of("sequence + wave", no_token_positional_embeddings=True)

@@ -83,7 +83,7 @@ def test_tiny_yaml_needs_more_layers_for_the_lowest_three():
     tiny = ("model=csan_2d", "size=tiny")
     with pytest.raises(SpecificationError, match="the model has 2 layers"):
         check(composed(*tiny))
-    with pytest.raises(SpecificationError, match="the model has 2 attention heads"):
+    with pytest.raises(SpecificationError, match="more than the 2 attention heads of the model"):
         check(composed(*tiny, "model.encoder_layers=3"))
     check(composed(*tiny, "model.encoder_layers=3", "model.encoder_attention_heads=4"))
 

@@ -147,7 +147,9 @@ def test_a_comma_in_a_prefix(option, toy_data, tmp_path):
 @pytest.mark.parametrize(("out", "work"), [("a:b", "work"), ("data", "a,b.work")])
 def test_folders_of_a_preparation(out, work, tmp_path):
     """They are refused before the long work starts."""
-    with pytest.raises(InputError, match=r"fairseq splits such paths at '[:,]'; name a folder"):
+    with pytest.raises(
+        InputError, match=r"fairseq splits such paths at '[:,]'; use a path without"
+    ):
         prepare(Namespace(out=tmp_path / out, work=tmp_path / work))
     assert not list(tmp_path.iterdir())
 
@@ -200,17 +202,19 @@ def test_a_folder_of_data_that_is_not_there(program, task, languages, stock_mode
         options += ["--path", stock_model]
     found = refusal(in_process.call(program, data, *options, check=False))
     assert found.startswith(
-        f"{data}: there is no such folder; name the folder that posattn prepare"
+        f"{data}: there is no such folder; give the path of a folder that posattn prepare"
     )
 
 
 def test_a_folder_without_the_data(tmp_path, toy_data):
     found = refusal(training(toy_data, tmp_path, "-t", "tg"))
-    assert found.startswith(f"{toy_data}/dict.tg.txt: there is no such file; name the folder")
+    assert found.startswith(
+        f"{toy_data}/dict.tg.txt: there is no such file; give the path of a folder"
+    )
     options = ["--task", "structured_translation", "--arch", "posattn_transformer"]
     result = in_process.call("train", tmp_path, *options, "--max-tokens", "9", check=False)
     assert refusal(result).startswith(
-        f"{tmp_path}: the folder contains no data of a language pair; name"
+        f"{tmp_path}: the folder contains no data of a language pair; give"
     )
 
 

@@ -36,9 +36,11 @@ def test_all_linear_layers_are_quantised(toy_data):
 
 def test_what_int8_is_not_for(tree_model, toy_data, tmp_path):
     refused = generate(toy_data, tree_model, "--int8", "--score-reference", check=False)
-    assert "--int8 cannot be combined with --score-reference; leave one out" in refused.message
+    assert (
+        "--int8 cannot be combined with --score-reference; use only one of them" in refused.message
+    )
     refused = train(toy_data, tmp_path / "run", "--max-update", 1, "--int8", check=False)
-    assert "--int8 applies to translation only; leave it out of the training" in refused.message
+    assert "--int8 applies to translation only; omit it in training" in refused.message
     assert not list(tmp_path.glob("run/*.pt"))
     with pytest.raises(InputError, match="--int8 works on a CPU only; add --cpu"):
         quantize(nn.Linear(2, 2, device="meta"))

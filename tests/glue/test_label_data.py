@@ -260,9 +260,9 @@ def test_probes_of_models_with_labels(labelled, trained, toy_data, tmp_path):
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        (["--encoder-attention", "tree_labels"], "names of relations"),
+        (["--encoder-attention", "tree_labels"], "relation names"),
         (["--encoder-positions", "sequence + tag_embedding"], "parts of speech"),
-        (["--encoder-attention", "tree_gcn@0"], "names of relations"),
+        (["--encoder-attention", "tree_gcn@0"], "relation names"),
     ],
 )
 def test_data_without_labels_are_refused(toy_data, tmp_path, options, name):
@@ -304,7 +304,7 @@ def test_trees_of_other_dictionaries_are_refused(labelled, toy_data, tmp_path):
     other = LabelDictionaries.of([Labels(["x"], ["Y"])], subtypes=False)
     with pytest.raises(TreeError, match="the label dictionaries differ from those"):
         load_tree_file(str(labelled / "data/test.src-tgt.src"), other)
-    with pytest.raises(TreeError, match="the trees have no labels of words"):
+    with pytest.raises(TreeError, match="the trees have no word labels"):
         load_tree_file(str(toy_data / "test.src-tgt.src"), other)
     for dictionary in (labelled / "data").glob("dict.*"):
         shutil.copy(dictionary, tmp_path)
@@ -328,9 +328,9 @@ def test_a_split_without_labels_has_none_in_the_data(labelled, trained, tmp_path
     """It is not taken for one whose labels are unknown."""
     folder = projected_anew(labelled, tmp_path / "files", without=["test"])
     said = binarize(folder, folder / "data")
-    assert "the trees have no labels of words, so models that read labels" in said.stdout
+    assert "the trees have no word labels, so models that read labels" in said.stdout
     result = generate(folder / "data", trained, check=False)
-    assert "test.src-tgt.src.tree.idx: the trees have no labels of words" in result.message
+    assert "test.src-tgt.src.tree.idx: the trees have no word labels" in result.message
     build(folder / "data", *ALL_LABELS)
 
 
@@ -344,8 +344,8 @@ def test_a_file_with_some_labels_is_refused(labelled, tmp_path, first):
     trees.write_text("\n".join(lines) + "\n")
     result = binarize(folder, folder / "data", check=False)
     assert result.returncode == 1
-    line, has = (3, "no labels") if first == "labelled" else (2, "labels")
-    assert f"{trees}:{line}: the line has {has} of words, unlike line 1" in result.stdout
+    line, has = (3, "no word labels") if first == "labelled" else (2, "word labels")
+    assert f"{trees}:{line}: the line has {has}, unlike line 1" in result.stdout
 
 
 def counted_otherwise(labelled, folder) -> Path:
@@ -391,7 +391,7 @@ def test_labels_take_the_numbers_that_the_model_knows(labelled, trained, tmp_pat
     program = (sys.executable, "-m", "fairseq_posattn.cli.examples")
     common = ("--path", trained, "--cpu", "--sentences", "0")
     nowhere = generate(data, trained, "--labels-of", tmp_path / "nowhere", check=False)
-    assert "nowhere: there is no such folder; name the training data's folder" in nowhere.message
+    assert "nowhere: there is no such folder; give the path of the training data" in nowhere.message
     parts = (labelled / "data", ()), (data, option), (data, ())
     ended = [
         run(*program, folder, *common, *more, "--out", tmp_path / f"{k}.json", check=False)
@@ -481,7 +481,7 @@ def test_unknown_labels_of_a_tree_file(labelled, trained, tmp_path):
     refused = interactive(*options, check=False)
     line = blocks[0].count("\n") + 3
     assert f"{part}:{line}: the tree of" in refused.message
-    assert "in the column UPOS of --tree-file" in refused.message
+    assert "in column UPOS of --tree-file" in refused.message
     found = interactive(*options, "--missing-tree", "flat")
     assert len(hypotheses_and_scores(found.output)) == text.count("\n")
 
@@ -517,7 +517,7 @@ def test_models_without_labels_read_the_same_data(labelled, tmp_path):
 def test_an_encoder_refuses_a_batch_without_labels(labelled):
     task, model, _ = build(labelled / "data", *ALL_LABELS)
     fields = batch(task, "test")["net_input"]
-    with pytest.raises(InputError, match="reads labels of words"):
+    with pytest.raises(InputError, match="reads word labels"):
         model.encoder(fields["src_tokens"], source_tree=fields["source_tree"][:2])
 
 

@@ -97,7 +97,7 @@ MISTAKES = [  # one of each place that refuses; tests/core/test_specification.py
     (["--encoder-attention", "relative(max=0)"], ["max=0", "at least 1"]),
     (["--encoder-attention", "relative@2"], ["relative@2", "2 layers, 0 to 1"]),
     (["--encoder-attention", "window(across=3) + convolved_2d"], ["layer 0", "leave out one"]),
-    (["--decoder-attention", "tree_relative"], ["reads trees", "a target has none"]),
+    (["--decoder-attention", "tree_relative"], ["reads trees", "target sentences have none"]),
     (
         ["--encoder-positions", "sequenc"],
         ["'sequenc'", "choose from none, relation_embedding, seq"],
@@ -110,8 +110,11 @@ MISTAKES = [  # one of each place that refuses; tests/core/test_specification.py
         ["--encoder-positions", "tree_depth", "--task", "translation"],
         ["TranslationTask", "--task structured_translation"],
     ),
-    (["--quant-noise-pq", "0.1"], ["--quant-noise-pq", "leave it out"]),
-    (["--encoder-xformers-att-config", "{}"], ["--encoder-xformers-att-config", "leave it out"]),
+    (["--quant-noise-pq", "0.1"], ["--quant-noise-pq", "omit this option"]),
+    (
+        ["--encoder-xformers-att-config", "{}"],
+        ["--encoder-xformers-att-config", "omit this option"],
+    ),
 ]
 
 

@@ -186,13 +186,13 @@ def test_a_checkpoint_that_needs_user_dir(stranger, model, toy_data):
         assert isinstance(error, InputError) and not isinstance(error, UnknownNameError)
         line = one_line(f"error: {error}")
         assert line.startswith(f"error: {model}: the model uses the attention mechanism 'decay', ")
-        assert line.endswith("name the folder that registers it with --user-dir")
+        assert line.endswith("pass the folder that registers it as --user-dir")
 
 
 def test_examples_without_user_dir(stranger, model, toy_data, tmp_path):
     arguments = (toy_data, "--path", model, "--sentences", 0, "--out", tmp_path / "out", "--cpu")
     end = end_of("examples", *arguments)
-    assert end.startswith("error: ") and end.endswith("registers it with --user-dir")
+    assert end.startswith("error: ") and end.endswith("registers it as --user-dir")
     assert not (tmp_path / "out").exists()
 
 
@@ -292,7 +292,7 @@ def test_a_tagger_with_a_mechanism_of_one_s_own(folder, corpora, monkeypatch, tm
     tag.main()
     assert len((tmp_path / "tagged").read_text().split()) == 3
     monkeypatch.delitem(attention.MECHANISMS, "decay")
-    assert end_of("tag", *common).endswith("name the folder that registers it with --user-dir")
+    assert end_of("tag", *common).endswith("pass the folder that registers it as --user-dir")
 
 
 # by the real command line
@@ -321,7 +321,7 @@ def test_the_command_lines(toy_data, tmp_path):
     alone = run(*program, check=False)
     assert alone.returncode == 1
     (line,) = [line for line in alone.stdout.splitlines() if line.startswith("error: ")]
-    assert line.endswith("name the folder that registers it with --user-dir")
+    assert line.endswith("pass the folder that registers it as --user-dir")
 
 
 def test_a_mistake_in_the_folder_ends_in_one_line(toy_data, tmp_path):

@@ -145,7 +145,7 @@ def test_strangers_are_refused(toy_data, tmp_path, monkeypatch):
     result = train(toy_data, tmp_path, *size, check=False)
     assert isinstance(result.error, CheckpointError)
     assert "2 processes were started together (WORLD_SIZE=2)" in str(result.error)
-    assert "give each --distributed-world-size 2" in str(result.error)
+    assert "pass --distributed-world-size 2 to each" in str(result.error)
     monkeypatch.setenv("WORLD_SIZE", "1")
     train(toy_data, tmp_path, *size, "--max-update", "1")
 
@@ -176,7 +176,7 @@ def test_a_second_training_in_the_folder(toy_data, tmp_path):
         first.wait_for("Saved checkpoint")
         second = train(toy_data, folder, check=False)
         assert isinstance(second.error, CheckpointError)
-        assert f"another training (process {first.process.pid} on " in str(second.error)
+        assert f"another training run (process {first.process.pid} on " in str(second.error)
         assert f"is writing to {folder}" in str(second.error)
         assert "choose another --save-dir" in str(second.error)
         train(toy_data, folder, "--no-save", "--restore-file", "none", "--max-update", "1")
@@ -204,7 +204,10 @@ def test_folders_without_locks(tmp_path, monkeypatch, caplog):
 
     monkeypatch.setattr(fcntl, "lockf", unsupported)
     launch.take_lock(str(tmp_path))
-    assert "cannot be locked" in caplog.text and "start no other training there" in caplog.text
+    assert (
+        "cannot be locked" in caplog.text
+        and "do not start another training run in this folder" in caplog.text
+    )
 
 
 def test_the_lock_goes_by_the_folder_not_its_name(tmp_path):

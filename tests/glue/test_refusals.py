@@ -50,6 +50,8 @@ GENERATE = {
     "--model-overrides {'a'": "--model-overrides {'a': expected a dictionary",
     "--model-overrides [1]": "--model-overrides [1]: expected a dictionary",
     "--max-len-a 1e308": "--max-len-a: expected a number from -1e+30 to 1e+30, found 1e+308",
+    "--temperature 1e-40": "--temperature: expected at least 1e-30, found 1e-40",
+    "--seed 4294967296": "--seed: expected at most 4294967295, found 4294967296",
     "--unkpen=-1e38": "--unkpen: expected a number from -1e+30 to 1e+30, found -1e+38",
     "--lenpen nan": "--lenpen: expected a finite number, found nan",
     "--bpe subword_nmt": "--bpe-codes is missing; add it",
@@ -64,7 +66,7 @@ TRAIN = {
     "--encoder-layers -1": "--encoder-layers: expected a number that is not negative, found -1",
     "--cpu-offload": "--cpu-offload requires --ddp-backend=fully_sharded; change or leave out "
     "--cpu-offload",
-    "--encoder-layers-to-keep x": "--encoder-layers-to-keep or --decoder-layers-to-keep x: ",
+    "--encoder-layers-to-keep x": "--encoder-layers-to-keep or --decoder-layers-to-keep x is not a",
 }
 
 

@@ -81,7 +81,7 @@ def test_the_same_data_in_another_place(own, tmp_path):
 def test_trees_of_another_control(own, toy_data, tmp_path):
     _, model = own
     chain = prepared(toy_data, tmp_path / "chain", control=TreeControl("chain"))
-    warning = "trained on trees of the control 'own', but these have the control 'chain'"
+    warning = "trained on trees of the control 'own', but these data have the control 'chain'"
     assert generate(chain, model).output.count(warning) == 1
     old = of_an_earlier_version(model, tmp_path / "old.pt")
     assert warning not in generate(chain, old).output
@@ -117,7 +117,7 @@ def test_new_text_gets_trees_of_another_control(own, toy_data, tmp_path):
     chain = prepared(toy_data, tmp_path / "chain", **choices)
     text = Path(toy_data.parent / "test.words").read_text().splitlines()[0] + "\n"
     found = interactive(chain, model, text)
-    assert found.output.count("but these have the control 'chain'") == 1
+    assert found.output.count("but these data have the control 'chain'") == 1
     asked = interactive(chain, model, text, "--tree-control", "chain")
     assert "trees of the control" not in asked.output and "H-0" in asked.output
 

@@ -202,8 +202,8 @@ def test_what_workers_and_batches_log_is_summed():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--encoder-attention", "tree_supervised@1"], "require each other; name the criterion"),
-        (CRITERION, "require each other; name a head with --encoder-attention"),
+        (["--encoder-attention", "tree_supervised@1"], "require each other; add the criterion"),
+        (CRITERION, "require each other; add the mechanism"),
         (
             [*SUPERVISED, "--tree-loss", "-1"],
             "--tree-loss -1.0 is negative or infinite; give a number",
@@ -267,4 +267,4 @@ def test_a_pruned_model_has_no_head_that_learns(best, toy_data, tmp_path):
     pruned = ["--restore-file", str(best), "--encoder-layers-to-keep", "0", *SUPERVISED]
     result = train(toy_data, tmp_path, *pruned, check=False)
     assert isinstance(result.error, InputError)
-    assert "require each other; name a head" in str(result.error)
+    assert "require each other; add the mechanism" in str(result.error)

@@ -302,7 +302,7 @@ def test_what_the_shell_redirects_is_not_replaced(tmp_path):
         ["bash", "-c", script, write], cwd=tmp_path, capture_output=True, text=True
     )
     assert (tmp_path / "log").read_text() == "before\nafter\n"
-    assert f"/dev/stdout: the shell redirects it to {tmp_path}/log; name that file" in result.stderr
+    assert f"/dev/stdout: the shell redirects it to {tmp_path}/log; pass that file" in result.stderr
     piped = ["bash", "-c", f'{sys.executable} -c "$0" | cat', write]
     assert subprocess.run(piped, capture_output=True, text=True).stdout == "x\n"
 

@@ -138,7 +138,7 @@ def test_a_folder_in_the_place_of_the_output_is_refused_at_the_start(sound, tmp_
     out = tmp_path / ("out.conllu" if k == 4 else "out.words")
     out.mkdir()
     line = end_of(*outputs(sound, out)[k])
-    assert line == f"error: {out}: the output is a folder; name a file"
+    assert line == f"error: {out}: the output is a folder; give the path of a file"
     assert os.listdir(tmp_path) == [out.name] and os.listdir(out) == []
     assert "..." not in capfd.readouterr().err  # nothing was begun
 
@@ -154,7 +154,9 @@ def test_a_file_in_the_place_of_a_folder_is_refused_at_the_start(sound, tmp_path
         end_of(TAGGING, *sets, "--destdir", out, "--overwrite"),
         end_of(BINARIZE, *files, "--destdir", out, "--overwrite"),
     ):
-        assert line == f"error: {out}: this is not a folder; name a new or an existing folder"
+        assert (
+            line == f"error: {out}: this is not a folder; give the path of a new or existing folder"
+        )
     assert out.read_text() == "mine"
 
 

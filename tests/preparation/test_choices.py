@@ -85,8 +85,8 @@ def test_a_missing_segmenter(folder):
         ({"parser": {"parser": "spacy"}}, 'parser.parser is "spacy", expected stanza or conllu'),
         ({"parser": {"max_words": "20"}}, 'parser.max_words is "20", expected a whole number'),
         ({"parser": {"max_words": 0}}, "parser.max_words is 0, expected"),
-        ({"version": 2}, "of another version"),
-        ({"version": None}, "of another version"),
+        ({"version": 2}, "by another version"),
+        ({"version": None}, "by another version"),
     ],
 )
 def test_what_prepare_json_cannot_say(folder, changes, message):
@@ -120,7 +120,7 @@ def test_a_damaged_stamp_counts_for_nothing(tmp_path, stamp):
         ("#version: 1e5\nH u\n", 1, "found '#version: 1e5', but only the first"),
         ("#version: 0.3\nH u\n", 1, "found '#version: 0.3', but only the first"),
         ("H u\n#version: 0.2\nn d\n", 2, "found '#version: 0.2', but only the first"),
-        ("#version: 0.2\n", None, "the file has no merges"),
+        ("#version: 0.2\n", None, "the file contains no merges"),
     ],
 )
 def test_damaged_merges_are_named(tmp_path, text, line, message):

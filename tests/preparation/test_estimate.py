@@ -93,7 +93,7 @@ def test_a_corpus_that_is_too_small_is_refused(tmp_path):
     raw(tmp_path, 5)
     given = options(tmp_path, tmp_path, "--parser", "none", "--tokenize", "moses", "--plan")
     refused = run(*PREPARE, *given, check=False)
-    assert refused.returncode and "too few to measure" in refused.stdout
+    assert refused.returncode and "too few for an estimate" in refused.stdout
 
 
 @pytest.mark.parametrize("count, of", [(1, 1), (3, 10), (7, 10), (10, 10), (500, 20_000)])

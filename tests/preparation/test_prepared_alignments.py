@@ -130,16 +130,8 @@ def refused(*given) -> str:
     ("line", "message"),
     [
         *(
-            (pair, f"'{pair}' is not an alignment; write word numbers such as 3-1")
-            for pair in ("1", "1-0-0")
-        ),
-        *(
-            (pair, f"'{pair}' is not an alignment; write word numbers such as 3-1")
-            for pair in ("a-0", "0:1")
-        ),
-        *(
-            (pair, f"'{pair}' is not an alignment; write word num")
-            for pair in ("-1-0", "0-", "+1-0")
+            (pair, f"'{pair}' is not an alignment; write a pair of word indices")
+            for pair in ("1", "1-0-0", "a-0", "0:1", "-1-0", "0-", "+1-0")
         ),
         ("2-0", "'2-0' exceeds the source, which has 2 words; count the words of the tokenised"),
         ("0-2", "'0-2' exceeds the target, which has 2 words; count the words of the tokenised"),
@@ -238,7 +230,7 @@ def test_training_asks_for_them(long, tmp_path):
     assert isinstance(result.error, InputError)
     assert str(result.error) == (
         f"{long}/bare: --load-alignments needs alignments, but the training data have none; make "
-        "the data with posattn prepare --alignments, or leave the option out"
+        "the data with posattn prepare --alignments, or omit --load-alignments"
     )
     assert not list((tmp_path / "run").glob("*.pt"))
     in_process.train(long / "aligned", tmp_path / "run", *given)

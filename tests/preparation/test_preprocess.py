@@ -174,12 +174,12 @@ def test_killed_step_leaves_nothing_that_looks_whole(tmp_path, kill):
 def test_nothing_to_learn(tmp_path):
     (tmp_path / "words").write_text("a b\n\nc\n")
     error = fails("segment", "learn", tmp_path / "words", "--codes", tmp_path / "codes")
-    assert "all words have a single letter" in error
+    assert "every word is a single character" in error
     assert names(tmp_path) == ["words"]
 
 
 BAD_CODES = [
-    ("#version: 0.2\n", "codes: the file has no merges; learn them from more text"),
+    ("#version: 0.2\n", "codes: the file contains no merges; learn them from more text"),
     ("#version: 0.2\na b\na b c\n", "codes:3: expected two pieces to merge, found 'a b c'"),
 ]
 
@@ -307,7 +307,7 @@ def test_binarize_needs_trees(copy, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--dataset-impl", "raw"), "--dataset-impl raw does not work, because tree"),
+        (("--dataset-impl", "raw"), "--dataset-impl raw is not supported, because tree"),
         (("--target-lang", ""), "a language is missing"),
         (("--srcdict", "none/dict.txt"), "none/dict.txt: No such file or directory"),
     ],
@@ -355,5 +355,7 @@ def test_binarize_does_not_replace_what_it_did_not_make(copy, capsys):
     (copy / "data" / "thesis.tex").touch()
     arguments = "--trainpref", copy / "w"
     assert "already exists; choose another" in fails_here(capsys, copy, *arguments)
-    assert "the folder has no preprocess.log" in fails_here(capsys, copy, *arguments, "--overwrite")
+    assert "the folder contains no preprocess.log" in fails_here(
+        capsys, copy, *arguments, "--overwrite"
+    )
     assert names(copy / "data") == ["thesis.tex"]

@@ -192,14 +192,17 @@ def twice(path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--target-treebank", 0, 1], "--treebank names 3 files, but --target-treebank 2; name"),
-        ([], "--treebank needs translations; name either a comment with --target-comment, or"),
+        (["--target-treebank", 0, 1], "--treebank has 3 files, but --target-treebank has 2; give"),
+        ([], "--treebank needs translations; specify either a comment with --target-comment, or"),
         (["--target-treebank", 0, 1, 2, "--target-comment", "x"], "--treebank needs translations"),
         (
             ["--target-comment", "text_fr"],
             "no sentence has a translation (6 without",
         ),
-        (["--target-treebank", 0, 1, 2, "--align-by", "x"], "name another comment with --align-by"),
+        (
+            ["--target-treebank", 0, 1, 2, "--align-by", "x"],
+            "choose another comment with --align-by",
+        ),
         (
             ["--target-comment", "text_en", "--plan"],
             "--plan contradicts --treebank, which provides",
@@ -207,7 +210,7 @@ def twice(path: Path) -> None:
         (["--target-comment", "text_en", "--train", "x"], "--train contradicts --treebank, which"),
         (
             ["--target-comment", "text_en", "--tokenize", "moses"],
-            "--tokenize moses: with --treebank",
+            "--tokenize moses contradicts --treebank",
         ),
     ],
 )
@@ -234,7 +237,7 @@ def test_two_sentences_of_one_name(treebanks, side, lines, tmp_path):
 
 def test_translations_without_a_treebank(tmp_path):
     raw = ["--source", "de", "--target", "en", "--train", "x", "--target-comment", "text_en"]
-    with pytest.raises(InputError, match="need trees of the source; name its treebanks"):
+    with pytest.raises(InputError, match="need source trees; pass the source treebanks"):
         prepare(*raw, "--out", tmp_path / "data")
 
 

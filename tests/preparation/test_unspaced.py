@@ -113,7 +113,10 @@ def test_names_that_are_no_languages(tmp_path):
     assert chosen(tmp_path)["segmenter"] == "subword-nmt"
     (tmp_path / "data/checksums.json").unlink()  # as an earlier version left them
     printed = prepare(tmp_path, "xx", "en", *own[:2])
-    assert "data in" in printed and "were segmented by subword-nmt, which is kept" in printed
+    assert (
+        "data in" in printed
+        and "were segmented by subword-nmt, so subword-nmt is used again" in printed
+    )
     assert chosen(tmp_path)["segmenter"] == "subword-nmt"
     assert json.loads((tmp_path / "data/checksums.json").read_text())
 

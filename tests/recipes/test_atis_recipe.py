@@ -83,7 +83,7 @@ def test_data_with_parsed_trees_need_a_parser(corpus, tmp_path):
     write_treebanks(corpus, tmp_path / "from")
     experiment = Experiment(RECIPES[0], tmp_path / "work")
     started = experiment.start("prepare", "--from", tmp_path / "from", "--any-size", "--dry-run")
-    assert "data with parsed trees are skipped; to make them, name" in started.stdout
+    assert "data with parsed trees are skipped; to build them, give" in started.stdout
     assert "--out" in started.stdout and "data.parsed " not in started.stdout
 
 
@@ -114,6 +114,6 @@ def test_a_treebank_lies_in_the_folder(tmp_path):
     text = (ROOT / "recipes/atis_en_tr/recipe.toml").read_text()
     (tmp_path / "recipe.toml").write_text(text.replace('"{}_atis-ud-dev', '"../{}_atis-ud-dev'))
     with pytest.raises(
-        InputError, match=r"treebanks names the file '\.\./\{\}_atis-ud-dev\.conllu', expected"
+        InputError, match=r"treebanks lists the file '\.\./\{\}_atis-ud-dev\.conllu', expected"
     ):
         read_recipe(str(tmp_path))

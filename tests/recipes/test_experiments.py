@@ -307,10 +307,10 @@ def test_every_step_can_be_shown(recipe, tmp_path):
             "--nodes requires --rendezvous HOST:PORT",
         ),
         ("train", (), "the following arguments are required: model"),
-        ("evaluate", ("--cpu",), "name one of the recipe, such as sequence directional"),
+        ("evaluate", ("--cpu",), "specify one from the recipe, such as sequence directional"),
         ("evaluate", ("sequence", "--cpu"), "sequence.base.seed1: it was not trained; run"),
         ("evaluate", ("sequence", "--colour"), "unrecognized arguments: --colour"),
-        ("train", ("sequence", "--cpu", "--seeds", "3-x"), "expected seeds like 1-3 or 1,2,5"),
+        ("train", ("sequence", "--cpu", "--seeds", "3-x"), "expected seeds such as 1-3 or 1,2,5"),
         (
             "sweep",
             ("--cpu", "--size", "small"),
@@ -329,7 +329,7 @@ def test_errors(script, arguments, message, tmp_path):
 def test_a_corpus_that_cannot_be_downloaded(tmp_path):
     result = Experiment("nist_zh_en", tmp_path).start("prepare", check=False)
     assert result.returncode == 1
-    assert "name its folder with --from FOLDER" in result.stdout
+    assert "give its path with --from FOLDER" in result.stdout
 
 
 def test_a_corpus_of_another_size(corpus, tmp_path):
@@ -337,7 +337,7 @@ def test_a_corpus_of_another_size(corpus, tmp_path):
     experiment = Experiment("multi30k_en_de", tmp_path / "work")
     result = experiment.start("prepare", "--from", tmp_path / "from", check=False)
     assert result.returncode == 1
-    assert "raw/train.en: there are 160 sentences, expected 29,000" in result.stdout
+    assert "raw/train.en: found 160 sentences, expected 29,000" in result.stdout
 
 
 @pytest.mark.long
@@ -354,7 +354,7 @@ def test_a_recipe_that_is_none(tmp_path):
     result = run(ROOT / "recipes/train.sh", tmp_path, "x", "--dry-run", check=False)
     assert result.returncode == 1
     assert (
-        f"{tmp_path}: no folder of this name contains a recipe.toml; name a folder that does"
+        f"{tmp_path}: no folder of this name contains a recipe.toml; specify a folder that does"
         in result.stdout
     )
     assert "multi30k_en_de" in result.stdout

@@ -173,7 +173,7 @@ def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path
         (["train", "lstm", "--cpu"], "no data; run recipes/prepare.sh lm first"),
         (["prepare", "--from", "."], "does not contain either ptb.train.txt or wiki.train.tokens"),
         (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
-        (["prepare"], "needs the folder of its corpus; name it"),
+        (["prepare"], "needs the folder of its corpus; give its path"),
         (
             ["train", "lstm", "--dry-run", "--cpu", "--processes", "3"],
             "3 processes cannot share the 20 sentences of a batch equally",

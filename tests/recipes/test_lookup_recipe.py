@@ -70,7 +70,7 @@ def test_what_the_evaluation_refuses(tmp_path):
     log.write_text("".join(log.read_text().splitlines(keepends=True)[2:]))
     refused(f"{log} has 3 of 4 outputs; delete it")
     log.write_text("H-9\n")
-    refused(f"{log}:1: 'H-9' is no valid line of fairseq-generate")
+    refused(f"{log}:1: 'H-9' is not a valid line of fairseq-generate")
     log.write_text("".join(f"H-{n}\t-1\tx\n" for n in range(4)))
     kinds = tmp_path / "test.kinds"
     kinds.write_text("longer\n" * 3 + "lon\n")
@@ -117,8 +117,11 @@ def test_the_recipe_on_a_tiny_setting(tmp_path):
     [
         (["train", "nothing"], "unknown model 'nothing'; choose among positional content"),
         (["train", "none", "--size", "base"], "the models of lookup have one size"),
-        (["train", "none", "--corpora", "x"], "an unknown corpus x; choose among tables"),
-        (["evaluate", "none", "--baseline", "content"], "give --baseline to recipes/table.sh"),
+        (["train", "none", "--corpora", "x"], "the unknown corpus x; choose among tables"),
+        (
+            ["evaluate", "none", "--baseline", "content"],
+            "only in recipes/table.sh; give --baseline there",
+        ),
         (["evaluate", "--run", "none.x"], "does not apply to lookup; select a run by MODEL"),
         (["evaluate", "none", "--on-valid"], "--with-parsing, --on-valid, --keep and --from-study"),
         (["table", "--tokens", "9"], "--tokens 9 is set in the recipe.toml of lookup"),

@@ -123,7 +123,7 @@ def test_data_of_another_treebank_are_made_anew(toy, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["prepare"], "needs the folder of its corpus; name it"),
+        (["prepare"], "needs the folder of its corpus; give its path"),
         (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
         (["prepare", "--from", "."], "has 0 files with 'train' in their names, expected one"),
         (["train", "conv3d", "--cpu"], "choose among san pe_con"),

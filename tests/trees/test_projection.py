@@ -79,7 +79,7 @@ def test_dangling_separator():
 
 
 def test_tree_of_another_sentence():
-    with pytest.raises(TreeError, match=r"^here: the sentence has 2 words, but its tree 3"):
+    with pytest.raises(TreeError, match=r"^here: the sentence has 2 words, but its tree has 3"):
         project(Parsed(["a", "b"], [0, 1, 1]), ["a", "b"], "here")
 
 

@@ -9,13 +9,19 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.cross_context import CrossContext
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    FastPath,
     Heads,
-    KeyBias,
-    KeyExpansion,
     Mechanism,
     NoOptions,
     Observer,
+    at_least_float32,
+)
+from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
+from fairseq_posattn.core.attention.pipeline import attend
+from fairseq_posattn.core.attention.registry import MECHANISMS, describe, register
+from fairseq_posattn.core.attention.stages import (
+    FastPath,
+    KeyBias,
+    KeyExpansion,
     PostAttention,
     PreAttention,
     QKVTransform,
@@ -24,11 +30,7 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreMask,
     ValueTerm,
     WeightChange,
-    at_least_float32,
 )
-from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
-from fairseq_posattn.core.attention.pipeline import attend
-from fairseq_posattn.core.attention.registry import MECHANISMS, describe, register
 from fairseq_posattn.core.attention.supervised import Supervised
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree

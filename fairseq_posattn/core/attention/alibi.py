@@ -1,12 +1,12 @@
-"""ALiBi: a penalty on scores, linear in the distance, with a fixed slope per head (Press et al.
-2022).
+"""ALiBi: a linear penalty on distance, with a fixed slope per head (Press et al. 2022).
 
-s_ij - m_h |i - j|, where head h = 1 ... H has the slope m_h = 2^(-8h/H). If H is not a power of
-two, the heads first get the slopes of the next lower power of two, then every other slope of the
-next higher one, as in the authors' code. Combine it with positions `none`.
+The score becomes s_ij - m_h |i - j|, where head h = 1 ... H has the slope m_h = 2^(-8h/H). If H is
+not a power of two, the first heads get the slopes for the next lower power of two. The other heads
+get every other slope for the next higher power of two, as in the authors' code. Disable absolute
+positions (`none`) when using this mechanism.
 
-The paper covers decoders only, in which no key follows its query. For encoders the authors suggest
-three variants in issue 5 of their repository; the option `sides` selects one.
+The paper covers only decoders, in which no key follows its query. For encoders, the authors suggest
+three variants in issue 5 of their repository. The option `sides` selects one of them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    ScoreBias,
-    ScoreMask,
-    Use,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_least_float32
+from fairseq_posattn.core.attention.stages import ScoreBias, ScoreMask
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import one_of
 
@@ -84,7 +79,7 @@ class Alibi(ScoreBias, ScoreMask):
         return {"slope to the left": before, "slope to the right": after}
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, 1 H Q K."""
+        """Return the bias, of shape (1, H, Q, K)."""
         wide = at_least_float32(q)
         if self.options.sides == "learnt":
             return self.by_side(torch.sigmoid(at_least_float32(self.slopes)), ctx)
@@ -92,14 +87,20 @@ class Alibi(ScoreBias, ScoreMask):
         return ctx.cached(key, lambda: self.by_side(self.fixed(ctx).to(wide), ctx))
 
     def by_side(self, slopes: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias of each head, 1 H Q K, from its slopes before and after the query."""
+        """Return the bias, of shape (1, H, Q, K).
+
+        `slopes` contains the slopes of each head for keys before and after the query.
+        """
         before, after = slopes[..., None, None]  # each H 1 1
         distances = ctx.distances
         further = distances + self.options.offset
         return torch.where(distances > 0, -after * further, before * distances)[None]
 
     def fixed(self, ctx: AttentionContext) -> Tensor:
-        """Return the published slopes of its heads before and after the query, 2 H, in float64."""
+        """Return the published slopes of the mechanism's heads in float64, of shape (2, H).
+
+        The two rows are the slopes for keys before and after the query.
+        """
         count = self.shape.heads
         of_all = slopes_of(count)
         if self.options.sides == "one_sided" and not ctx.causal:
@@ -109,11 +110,14 @@ class Alibi(ScoreBias, ScoreMask):
         return torch.tensor([chosen, chosen], dtype=torch.float64)
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the keys allowed for one-sided heads of an encoder, 1 H Q K, otherwise all."""
+        """Return a mask of shape (1, H, Q, K) for one-sided heads of an encoder.
+
+        In all other cases, all keys are allowed.
+        """
         return ctx.cached((Alibi, "mask", self.options, self.heads), lambda: self.mask(ctx))
 
     def mask(self, ctx: AttentionContext) -> Tensor:
-        """Return the mask of one-sided heads, or a single True."""
+        """Return the mask for one-sided heads, or a single True if all keys are allowed."""
         if ctx.causal or self.options.sides != "one_sided":
             return torch.ones((1, 1, 1, 1), dtype=torch.bool, device=ctx.device)
         past, future = ctx.distances <= 0, ctx.distances >= 0
@@ -122,7 +126,7 @@ class Alibi(ScoreBias, ScoreMask):
 
 
 def slopes_of(heads: int) -> list[float]:
-    """Return the published slopes of a model with this many heads."""
+    """Return the published slopes for a model with this number of heads."""
     power = 1 << (heads.bit_length() - 1)  # the largest power of two <= heads
     first = [2 ** (-8 * h / power) for h in range(1, power + 1)]
     return first + (slopes_of(2 * power)[::2][: heads - power] if heads > power else [])

@@ -1,9 +1,11 @@
-"""Banded attention: a window costs linear time and memory, also combined with other mechanisms.
+"""Banded attention, which computes window attention in linear time and memory.
 
-The sentences are cut into blocks of queries, which form a larger batch with a context of its own.
-The keys of a block are its pieces and `reach` more on either side, so scores are computed only
-within this band. A mechanism takes part if it depends only on pairs of pieces, such as their
-distance, which is the same in a block (`Mechanism.banded`); the position of a piece is not.
+The window can be combined with other mechanisms. The sentences are split into blocks of queries.
+The blocks form a larger batch, for which a new AttentionContext is created. The keys of a block are
+its own pieces and the `reach` pieces on either side, so scores are computed only within this band.
+A mechanism supports bands (`Mechanism.banded`) if it depends only on pairs of pieces, for example
+on their distance, which is the same within a block. Positions of pieces, in contrast, are numbered
+anew in each block.
 """
 
 from __future__ import annotations
@@ -15,22 +17,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fairseq_posattn.core.ancestors import doublings, word_depths
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.once import once
-from fairseq_posattn.core.source_tree import PADDING, SourceTree, doublings, word_depths
+from fairseq_posattn.core.source_tree import PADDING, SourceTree
 
-# Minimum and maximum number of queries per block; between them it is the smallest power of two
-# above 2·reach. Of 8 to 256 queries, measured on a CPU with 4,096 pieces, the fastest were 16 for
-# windows of 11 keys, 32 for 31, and 64 for 101 and 511. CUDA was not measured; 64 is the tile size
-# of torch's kernel.
+# Minimum and maximum number of queries per block; within these limits, it is the smallest power of
+# two above 2·reach. On a CPU with 4,096 pieces, the fastest of 8 to 256 queries per block were 16
+# for windows of 11 keys, 32 for 31 keys, and 64 for 101 and 511 keys. CUDA was not measured; 64 is
+# the tile size of torch's kernel.
 BLOCK = {"cpu": (16, 64), "cuda": (64, 64)}
 
 
 @dataclass
 class Bands:
-    """Cuts the tensors of a batch into blocks, and joins the outputs of the blocks.
+    """Splits the tensors of a batch into blocks, and joins the outputs of the blocks.
 
-    A sentence has G blocks of I queries, each with J = I + 2·reach keys.
+    A sentence has G blocks of I queries. Each block has J = I + 2·reach keys.
     """
 
     whole: AttentionContext  # of the batch
@@ -48,7 +51,7 @@ class Bands:
 
     @once
     def context(self) -> AttentionContext:
-        """Return the context of the batch of blocks."""
+        """Return the attention context for the batch of blocks."""
         ctx = self.whole
         real = ctx.real
         if real is None:
@@ -77,33 +80,45 @@ class Bands:
         return self.block + 2 * self.reach
 
     def of_keys(self, x: Tensor, beyond: float) -> Tensor:
-        """Return x, B T, at the keys of each block, B·G J, padded with the constant `beyond`."""
+        """Select the values of x for the keys of each block: (B, T) becomes (B·G, J).
+
+        Keys outside the sentence get the constant `beyond`.
+        """
         padded = F.pad(x, self.ends, value=beyond)
         return padded.unfold(1, self.keys_of_block, self.block).flatten(0, 1)
 
     def padded_keys(self, x: Tensor) -> Tensor:
-        """Return keys or values x, B H T D, zero-padded at both ends."""
+        """Pad keys or values x, of shape (B, H, T, D), with zeros at both ends."""
         return F.pad(x, (0, 0, *self.ends))
 
     def padded_queries(self, x: Tensor) -> Tensor:
-        """Return queries x, B H T D, zero-padded to whole blocks, B H G·I D."""
+        """Pad queries x, of shape (B, H, T, D), with zeros to a multiple of the block size.
+
+        The result has the shape (B, H, G·I, D).
+        """
         return F.pad(x, (0, 0, 0, -self.length % self.block))
 
     def cropped(self, x: Tensor, first: int = 0) -> Tensor:
-        """Return the rows of the sentences, B H T D, without the padding of the last block."""
+        """Remove the padding of the last block; the result has the shape (B, H, T, D)."""
         return x[:, :, first : first + self.length]
 
     def blocks(self, x: Tensor) -> Tensor:
-        """Return rows of whole blocks, ... G·I D, as ... G I D."""
+        """Split rows into blocks: (..., G·I, D) becomes (..., G, I, D)."""
         rows: Tensor = x.unflatten(-2, (-1, self.block))
         return rows
 
     def views(self, x: Tensor) -> Tensor:
-        """Return the keys of each block as views of padded keys: ... T' D -> ... G J D."""
+        """Return the keys of each block as overlapping views of padded keys.
+
+        The shape (..., T', D) becomes (..., G, J, D).
+        """
         return x.unfold(-2, self.keys_of_block, self.block).transpose(-1, -2)
 
     def add_views(self, x: Tensor, part: Tensor) -> None:
-        """Add the keys of each block, B G J D, to padded keys x, B T' D; reverses `views`."""
+        """Add the keys of each block to the padded keys x; this is the transpose of `views`.
+
+        `part` has the shape (B, G, J, D), and x has the shape (B, T', D).
+        """
         count = part.size(1)
         apart = min(-(-self.keys_of_block // self.block), count)  # so that views do not overlap
         for first in range(apart):
@@ -111,32 +126,44 @@ class Bands:
             rows.transpose(-1, -2).add_(part[:, first::apart])
 
     def keys(self, x: Tensor) -> Tensor:
-        """Return the keys or values of each block, B·G H J D, from x, B H T D."""
+        """Return the keys or values of each block.
+
+        The shape (B, H, T, D) becomes (B·G, H, J, D).
+        """
         return self.views(self.padded_keys(x)).transpose(1, 2).flatten(0, 1)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Return the queries of each block, B·G H I D, from x, B H T D."""
+        """Return the queries of each block.
+
+        The shape (B, H, T, D) becomes (B·G, H, I, D).
+        """
         return self.blocks(self.padded_queries(x)).transpose(1, 2).flatten(0, 1)
 
     def join(self, x: Tensor) -> Tensor:
-        """Return the output of the sentences, B H T D, from that of the blocks, B·G H I D."""
+        """Join the outputs of the blocks into the outputs of the sentences.
+
+        The shape (B·G, H, I, D) becomes (B, H, T, D).
+        """
         blocks: Tensor = x.unflatten(0, (self.sentences, -1))  # B G H I D
         return self.cropped(blocks.transpose(1, 2).flatten(2, 3))
 
 
 class BandedTree(SourceTree):
-    """A `SourceTree` for blocks: tensors of pieces are B·G J instead of B T.
+    """A `SourceTree` for blocks: tensors of pieces have the shape (B·G, J) instead of (B, T).
 
-    It needs no table of all pairs of words: it finds the lowest common ancestors of the pairs of
-    all blocks at once by pointer doubling, with log2(W) tables of B W and as many steps.
+    No table of all word pairs is needed. The lowest common ancestors are found by pointer doubling
+    for all blocks in parallel, with log2(W) steps and log2(W) tables of shape (B, W).
     """
 
     def __init__(
         self, whole: SourceTree, cut: Callable[[Tensor, float], Tensor], first: int, queries: int
     ):
-        """cut: cuts a tensor of pieces of the whole tree, B T, into B·G J.
+        """Prepare the tree tensors that each block needs.
 
-        first: index of a block's first query among its keys. queries: their number, I.
+        whole: the trees of the batch.
+        cut: a function that converts a tensor of pieces from shape (B, T) to (B·G, J).
+        first: index of the first query of a block among its keys.
+        queries: number of queries per block, I.
         """
         self.whole, self.cut = whole, cut
         self.first, self.queries = first, queries
@@ -163,8 +190,11 @@ class BandedTree(SourceTree):
 
     @once
     def common_ancestors(self) -> tuple[Tensor, Tensor]:
-        """Return for each query and key, B·G I J, the lowest common ancestor of their words and the
-        number of edges between them; the values for pieces outside of words are undefined."""
+        """Return the lowest common ancestor for each query and key, and their distance in edges.
+
+        Both tensors have the shape (B·G, I, J). The values for pieces outside of words are
+        undefined.
+        """
         sentences, width = self.parents.shape
         steps = [self.parents]  # the ancestors 1, 2, 4, 8, ... edges above each word
         for _ in range(doublings(width) - 1):

@@ -1,11 +1,12 @@
-"""Block self-attention: Bi-BloSAN (Shen et al. 2018b; row Block of Yang et al. 2019), with
-multi-head instead of feature-wise attention.
+"""Block self-attention, Bi-BloSAN (Shen et al. 2018b; "Block" in Yang et al. 2019).
 
-h = self-attention inside blocks of r pieces: the layer's attention, masked to the block
-v = sum softmax(W2 ReLU(W1 h + b1) + b2) * h    over the pieces of a block, feature by feature
-o = self-attention over the block vectors
-e = G * o + (1 - G) * v,  G = sigmoid(W3 o + W4 v + b3)
-output = F * ReLU(W5 [x; h; e] + b5) + (1 - F) * x,  F = sigmoid(W6 [x; h; e] + b6)
+Unlike in the paper, attention is multi-head instead of feature-wise.
+
+    h = self-attention inside blocks of r pieces: the layer's attention, masked to the block
+    v = sum softmax(W2 ReLU(W1 h + b1) + b2) * h    over the pieces of a block, feature by feature
+    o = self-attention over the block vectors
+    e = G * o + (1 - G) * v,  G = sigmoid(W3 o + W4 v + b3)
+    output = F * ReLU(W5 [x; h; e] + b5) + (1 - F) * x,  F = sigmoid(W6 [x; h; e] + b6)
 """
 
 from __future__ import annotations
@@ -19,14 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    PostAttention,
-    ScoreMask,
-    Use,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_least_float32
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
+from fairseq_posattn.core.attention.stages import PostAttention, ScoreMask
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import at_least
 
@@ -41,7 +37,7 @@ class BlockOptions:
 
 
 class Block(ScoreMask, PostAttention):
-    """Restricts attention to blocks, adds attention over the blocks, and combines both by gates."""
+    """Restricts attention to blocks, adds attention between blocks, and combines both by gates."""
 
     name = "block"
     paper = "Shen et al. 2018b, Bi-BloSAN; Yang et al. 2019, Table 1"
@@ -71,14 +67,13 @@ class Block(ScoreMask, PostAttention):
             if getattr(other.mechanism, "local", False):
                 raise ValueError(
                     f"'{other.mechanism.name}' limits attention to a window and 'block' to a "
-                    "block; put them into different layers with '@'"
+                    "block; assign them to different layers with '@'"
                 )
 
     def size(self, ctx: AttentionContext) -> int:
         """Return the number of pieces per block in this batch."""
 
         def by_length() -> int:
-            """Return the cube root of twice the longest sentence, rounded up."""
             root: float = (2 * ctx.longest) ** (1 / 3)
             return max(1, math.ceil(root))
 
@@ -107,7 +102,10 @@ class Block(ScoreMask, PostAttention):
         return ctx.rows_from_front(fused)
 
     def pool(self, h: Tensor, real: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Return one vector per block, G B C, and which blocks contain a piece, G B."""
+        """Return one vector per block, and a mask of the blocks that contain a piece.
+
+        The shapes are (G, B, C) and (G, B).
+        """
         scores = self.pooling(torch.relu(self.hidden(h)))
         h, scores, real = (in_blocks(part, size) for part in (h, scores, real))
         scores = scores.masked_fill(~real, torch.finfo(h.dtype).min)
@@ -115,9 +113,13 @@ class Block(ScoreMask, PostAttention):
         return (weights * h).sum(dim=1), real[..., 0].any(dim=1)
 
     def fuse(self, x: Tensor, h: Tensor, e: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Return output and gate, T B C, from input x, attention h and blocks e, G B C.
+        """Return the output and the gate, both of shape (T, B, C).
 
-        The term with e is computed once per block, not per piece.
+        The term that depends on e is computed once per block instead of once per piece.
+
+        x: input of the layer, of shape (T, B, C).
+        h: attention inside the blocks, of shape (T, B, C).
+        e: vectors of the blocks, of shape (G, B, C).
         """
         width = x.size(-1)
         of_pieces, of_blocks = self.fusion.weight.split([2 * width, width], dim=-1)
@@ -129,13 +131,16 @@ class Block(ScoreMask, PostAttention):
 
 
 def mean_of_rows(gate: Tensor, real: Tensor) -> Tensor:
-    """Return the mean of a gate, T B C, over the pieces that are not padding (real, T B 1)."""
+    """Return the mean of a gate, of shape (T, B, C), over all pieces except padding.
+
+    `real` is a mask of shape (T, B, 1).
+    """
     weights = real.type_as(gate)
     return (gate.detach() * weights).sum() / (weights.sum() * gate.size(-1))
 
 
 def in_blocks(x: Tensor, size: int) -> Tensor:
-    """Return x, T B C, zero-padded and split into blocks, G r B C."""
+    """Pad x, of shape (T, B, C), with zeros and split it into blocks, (G, r, B, C)."""
     x = F.pad(x, (0, 0, 0, 0, 0, -len(x) % size))
     blocks: Tensor = x.unflatten(0, (-1, size))
     return blocks

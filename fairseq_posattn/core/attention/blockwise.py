@@ -1,10 +1,11 @@
-"""Window attention on a CPU without copies, if no other mechanism acts on the scores.
+"""Window attention on CPUs that copies no keys, for layers without other score mechanisms.
 
-The keys of a block (see `bands`) are consecutive rows in memory, so torch's fused kernel gets
-overlapping views. Heads are computed one after the other, so that the data of a head stay in the
-processor's cache. With keys of several heads there is one call per head, and the outputs are merged
-by their log-sum-exps, which is equivalent to one softmax over all keys. The backward pass reuses
-the log-sum-exps, so it recomputes nothing and stores no weights.
+The keys of a block (see `bands`) are consecutive rows in memory, so torch's fused kernel receives
+overlapping views of them. Heads are computed one after the other, so that the data of a head stay
+in the processor's cache. If a query attends to the keys of several heads, the kernel is called once
+per head, and the outputs are merged according to their log-sum-exps. This is equivalent to one
+softmax over all keys. The backward pass reuses the log-sum-exps, so no weights are stored or
+recomputed.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ HAS_KERNEL = BACKWARD is not None and "attn_mask" in str(KERNEL.default._schema)
 
 
 def takes(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> bool:
-    """Return whether the kernel supports these tensors; it has no dropout."""
+    """Return whether the kernel supports these tensors and this dropout rate, which must be 0."""
     return HAS_KERNEL and not dropout and q.device.type == "cpu" and q.dtype == k.dtype == v.dtype
 
 
 def windowed_attention(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor, bands: Bands, across: int
 ) -> Tensor:
-    """Return the output, B H T D, of attention within bands.
+    """Return the output of attention within bands, of shape (B, H, T, D).
 
-    q, k, v: B H T D. bias: B or 1, G I J; very low for forbidden keys of a block. across: number of
-    neighbouring heads whose keys a query attends to, its own in the middle.
+    q, k, v: tensors of shape (B, H, T, D).
+    bias: tensor of shape (B, G, I, J) or (1, G, I, J), with very low values at the masked keys of
+        each block.
+    across: number of adjacent heads, centred on a query's own head, to whose keys it attends.
     """
     args = (q, k, v, bias, bands, across)
     out: Tensor = Blockwise.apply(*args)  # type: ignore[no-untyped-call]  # torch gives it no types
@@ -43,7 +46,7 @@ def windowed_attention(
 
 
 class Blockwise(torch.autograd.Function):
-    """Calls torch's kernel for each head, forward and backward."""
+    """Calls torch's kernel for each head in the forward and backward pass."""
 
     @staticmethod
     def forward(
@@ -101,12 +104,16 @@ class Blockwise(torch.autograd.Function):
 
 
 def near(head: int, across: int, heads: int) -> range:
-    """Return the heads whose keys the queries of a head attend to."""
+    """Return the heads whose keys are visible to the queries of a head."""
     return range(max(0, head - across // 2), min(heads, head + across // 2 + 1))
 
 
 def joined(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Merge two outputs, B G I D, and their log-sum-exps, B G I, into one softmax over all keys."""
+    """Merge two outputs into the output of one softmax over all keys.
+
+    Each argument is a pair of an output, of shape (B, G, I, D), and its log-sum-exps, of shape (B,
+    G, I).
+    """
     sums = torch.logaddexp(one[1], other[1])
     shares = [torch.exp(part[1] - sums)[..., None] for part in (one, other)]
     out = at_least_float32(one[0]) * shares[0] + at_least_float32(other[0]) * shares[1]

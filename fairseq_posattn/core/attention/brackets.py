@@ -1,16 +1,17 @@
-"""Attention within the innermost open brackets of a target, for decoders.
+"""Decoder attention within the innermost open brackets of a target sequence.
 
-The structure of a logical form, a program or a linearised tree is marked by brackets. Let the depth
-d_i be the number of brackets that are open after piece i. The bracket of query i consists of the
-pieces j <= i with
+Brackets mark the structure of a logical form, a program or a linearised tree. Let the depth d_i be
+the number of brackets that are open after piece i. The bracket of query i consists of the pieces j
+<= i with
 
     d_j = d_i  and  min(d_j ... d_i) >= d_i
 
-so `(` is the first piece of the bracket that it opens, and `)` belongs to the enclosing bracket.
-Query i attends to this bracket and, by the same rule with d_i - 1, to the enclosing one, but not to
-closed brackets nor to those further out, so the pattern is the same at any depth. c(i,j) is the
-number of allowed pieces between i and j, counted in each bracket separately; K[c(i,j)] and
-V[c(i,j)] act as in `relative`. Compare the stack of Murty et al. 2023, "Pushdown Layers".
+Thus, `(` is the first piece of the bracket that it opens, and `)` belongs to the enclosing bracket.
+Query i attends to its bracket and, by the same rule with d_i - 1, to the enclosing bracket. It
+attends neither to closed brackets nor to brackets further out, so the attention pattern is the same
+at any depth. c(i,j) is the number of allowed pieces between i and j, counted separately in each of
+the two brackets. K[c(i,j)] and V[c(i,j)] are used as in `relative`. Murty et al. 2023 ("Pushdown
+Layers") use a related stack.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, ScoreMask, Use
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use
 from fairseq_posattn.core.attention.relative import ByTables
+from fairseq_posattn.core.attention.stages import ScoreMask
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import at_least
 
@@ -30,9 +32,9 @@ OPENING, CLOSING = "(", ")"
 
 
 def depths(opening: Tensor, closing: Tensor) -> Tensor:
-    """Return the number of open brackets after each piece, B K.
+    """Return the number of open brackets after each piece, of shape (B, K).
 
-    opening, closing: B K, which pieces are opening and closing brackets.
+    opening, closing: masks of the pieces that are opening and closing brackets, of shape (B, K).
     """
     return (opening.long() - closing.long()).cumsum(dim=1)
 
@@ -46,7 +48,7 @@ class BracketsOptions:
 
 
 class Brackets(ScoreMask, ByTables):
-    """Restricts a piece to its innermost bracket and the enclosing one, with relative positions."""
+    """Restricts attention to the two innermost open brackets, and adds relative positions."""
 
     name = "brackets"
     paper = "ours; compare Murty et al. 2023"
@@ -56,7 +58,7 @@ class Brackets(ScoreMask, ByTables):
     reads_brackets = True
     neutral = None
     examples = ("max=2", "max=3, shared_heads=false")
-    equation = "keys of the own bracket and the one around it; as relative, c(i,j) counts in each"
+    equation = "keys in the query's and the enclosing bracket; as relative, c(i,j) counts in each"
 
     @classmethod
     def check(cls, options: BracketsOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
@@ -76,12 +78,15 @@ class Brackets(ScoreMask, ByTables):
         return self.places(ctx)[1]
 
     def places(self, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
-        """Return which keys are allowed, and the table row of each, B 1 Q K."""
+        """Return a mask of the allowed keys, and the table row of each key.
+
+        Both have the shape (B, 1, Q, K).
+        """
         return ctx.cached((Brackets, self.options.max), lambda: self.find(ctx))
 
     def find(self, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
         depth = ctx.brackets
-        assert depth is not None  # `check` refuses models without brackets
+        assert depth is not None  # `check` rejects models without brackets
         own, width = depth[:, ctx.first : ctx.first + ctx.queries, None], self.options.max + 1
         past = ctx.distances <= 0  # Q K
         inner = seen_at(own, depth, past)
@@ -95,9 +100,13 @@ class Brackets(ScoreMask, ByTables):
 
 
 def seen_at(level: Tensor, depth: Tensor, past: Tensor) -> Tensor:
-    """Return which keys belong to the bracket of depth `level` that is open at each query, B Q K.
+    """Return a mask of the keys in the bracket of depth `level` that is open at each query.
 
-    level: depth for each query, B Q 1; depth: of the keys, B K; past: keys up to the query, Q K.
+    The mask has the shape (B, Q, K).
+
+    level: depth of the bracket for each query, of shape (B, Q, 1).
+    depth: depths of the keys, of shape (B, K).
+    past: mask of the keys that do not follow the query, of shape (Q, K).
     """
     keys = depth[:, None, :]
     lower = (keys < level) & past
@@ -106,5 +115,5 @@ def seen_at(level: Tensor, depth: Tensor, past: Tensor) -> Tensor:
 
 
 def between(seen: Tensor, most: int) -> Tensor:
-    """Return the number of seen keys after each key, at most `most`: B Q K."""
+    """Return the number of visible keys after each key, limited to `most`, of shape (B, Q, K)."""
     return (seen.long().flip(-1).cumsum(dim=-1).flip(-1) - 1).clamp(0, most)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import nn
 
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Mechanism, ScoreMask, Use
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Mechanism, Use
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
 from fairseq_posattn.core.attention.registry import (
     MECHANISMS,
@@ -15,6 +15,7 @@ from fairseq_posattn.core.attention.registry import (
     safe_across,
     safe_in_decoders,
 )
+from fairseq_posattn.core.attention.stages import ScoreMask
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
 from fairseq_posattn.core.specification import (
     SpecificationError,
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
 
 
 class AttentionSpecification:
-    """Which mechanisms act in which layers and heads; str() returns its canonical form.
+    """The mechanisms of a model with their layers and heads; str() returns the canonical form.
 
-    spec = AttentionSpecification("window(size=5)@0-2 + relative")
-    spec.check(6, shape)
-    mechanisms = spec.build(0, shape)
+    Example:
+
+        spec = AttentionSpecification("window(size=5)@0-2 + relative")
+        spec.check(6, shape)
+        mechanisms = spec.build(0, shape)
     """
 
     cross: ClassVar[bool] = False  # whether it specifies cross-attention
@@ -55,7 +58,7 @@ class AttentionSpecification:
 
     @property
     def learns_from_trees(self) -> bool:
-        """Return whether a mechanism needs trees in training only."""
+        """Return whether any mechanism needs trees during training only."""
         return any(use.mechanism.learns_from_trees for use in self.uses)
 
     @property
@@ -69,8 +72,8 @@ class AttentionSpecification:
     def check(self, layers: int, shape: AttentionShape) -> None:
         """Raise a SpecificationError if a model of this shape cannot use the mechanisms.
 
-        Reasons: a layer or head that does not exist, a mechanism that occurs twice in a layer, or
-        the mechanism's own `check`.
+        This is the case if a layer or head does not exist, if a mechanism occurs twice in a layer,
+        or if the `check` of a mechanism fails.
         """
         for use in self.uses:
             name = use.mechanism.name
@@ -95,17 +98,19 @@ class AttentionSpecification:
     ) -> list[Mechanism]:
         """Return new modules for the mechanisms of a layer.
 
-        shared: modules shared by all layers, by term. A model passes the same dictionary for all of
-            its layers, to which this method adds, and registers the modules itself. If None, the
-            layer owns them.
+        shared: dictionary from terms to the modules that all layers share. This method adds missing
+            modules. A model passes the same dictionary for all layers and registers its modules. If
+            it is None, the layer owns the modules.
         """
         return [built(use, shape, shared) for use in self.in_layer(layer)]
 
 
 class CrossSpecification(AttentionSpecification):
-    """Specifies cross-attention, in which mechanisms may have other options (`CrossOptions`).
+    """A specification of cross-attention, where mechanisms may have other options (`CrossOptions`).
 
-    spec = CrossSpecification("window(size=5, ratio=1.2)@0-2")
+    Example:
+
+        spec = CrossSpecification("window(size=5, ratio=1.2)@0-2")
     """
 
     cross = True
@@ -117,7 +122,7 @@ class CrossSpecification(AttentionSpecification):
 
 
 def built(use: Use, shape: AttentionShape, shared: dict[str, nn.Module] | None) -> Mechanism:
-    """Return a new module of a mechanism, connected to the parameters that its layers share."""
+    """Return a new module for a mechanism, connected to the parameters that its layers share."""
     mechanism = use.mechanism(use.options, shape, existing(use.heads, shape))
     known = {} if shared is None else shared
     key = format_term(use.mechanism.name, [], use.layers)
@@ -131,7 +136,7 @@ def built(use: Use, shape: AttentionShape, shared: dict[str, nn.Module] | None) 
 
 
 def use_of(term: Term, cross: bool = False) -> Use:
-    """Return the mechanism of a term with its parsed options, layers and heads."""
+    """Return the mechanism of a term, with its parsed options, layers and heads."""
     mechanism = registered(term.name, MECHANISMS, "attention mechanism")
     options = dict(term.options)
     written = options.pop("heads", None)
@@ -150,12 +155,18 @@ def options_of(mechanism: type[Mechanism], cross: bool) -> type[DataclassInstanc
 
 
 def existing(heads: tuple[int, ...] | None, shape: AttentionShape) -> tuple[int, ...] | None:
-    """Drop heads that the model lacks, which may be among a mechanism's default heads."""
+    """Remove heads that the model does not have.
+
+    The default heads of a mechanism may include such heads.
+    """
     return heads and tuple(head for head in heads if head < shape.heads)
 
 
 def check_layer(layer: int, uses: list[Use], shape: AttentionShape) -> None:
-    """Refuse duplicate mechanisms in a layer, and what the mechanisms' `check` refuses."""
+    """Raise a SpecificationError if a layer cannot use its mechanisms.
+
+    This is the case if a mechanism occurs twice, or if the `check` of a mechanism fails.
+    """
     names = [use.mechanism.name for use in uses]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -171,7 +182,10 @@ def check_layer(layer: int, uses: list[Use], shape: AttentionShape) -> None:
 
 
 def refuse_masks(use: Use, others: list[Use], shape: AttentionShape) -> None:
-    """Refuse masks on tree-supervised heads, since a mask may hide the target word."""
+    """Raise a ValueError if another mechanism masks keys in a head that is supervised by trees.
+
+    Such a mask might hide the target word.
+    """
     for other in others:
         mask = other.mechanism
         if not issubclass(mask, ScoreMask) or not mask.forbids(other.options):
@@ -180,7 +194,7 @@ def refuse_masks(use: Use, others: list[Use], shape: AttentionShape) -> None:
         if both:
             raise ValueError(
                 f"'{mask.name}' hides from head {min(both)} words that '{use.mechanism.name}' "
-                "trains it to attend to; assign different heads with heads=..."
+                "trains it to attend to; assign them to different heads with heads=..."
             )
 
 
@@ -190,7 +204,7 @@ def heads_in(use: Use, shape: AttentionShape) -> tuple[int, ...]:
 
 
 def check_range(what: str, numbers: tuple[int, ...] | None, count: int, unit: str) -> None:
-    """Refuse layer or head numbers of `count` or more."""
+    """Raise a SpecificationError if a layer or head index is `count` or greater."""
     if numbers is not None and max(numbers) >= count:
         has = f"{count} {unit}s, 0 to {count - 1}" if count > 1 else f"one {unit}, 0"
         raise SpecificationError(f"{what}{format_numbers(numbers)}: the model has {has}")
@@ -211,20 +225,24 @@ def build_self_attention(
 
         layer = build_self_attention("window(size=5)@0-2 + relative", 512, 8, layer=0, layers=6)
 
-    layer: counts from 0. relations: size of the vocabulary of dependency relations, if a mechanism
-    reads them. Raise an InputError if the specification or a number is invalid.
+    Raise an InputError if the specification or another argument is invalid.
+
+    layer: the index of the layer, starting at 0.
+    relations: vocabulary size of the dependency relations, if a mechanism reads them.
     """
     if heads < 1:
         raise InputError(f"heads={heads} is too small; use at least one attention head")
     if not 0 <= layer < layers:
-        raise InputError(f"layer={layer} does not exist; layers={layers} has 0 to {layers - 1}")
+        raise InputError(
+            f"layer={layer} does not exist; with layers={layers}, use 0 to {layers - 1}"
+        )
     read = AttentionSpecification(specification)
     shape = AttentionShape(heads, width // heads, max_positions, relations)
     read.check(layers, shape)
     if read.needs_labels and relations <= UNKNOWN_LABEL:
         raise InputError(
-            f"'{read}' reads the relations of words; pass the size of their vocabulary, with the "
-            f"{UNKNOWN_LABEL} special symbols before the first relation, as relations=..."
+            f"'{read}' reads dependency relations; pass the size of their vocabulary as "
+            f"relations=..., including the {UNKNOWN_LABEL} special symbols before the first one"
         )
     rate = nn.Dropout(dropout) if dropout else None
     return MultiheadSelfAttention(width, heads, read.build(layer, shape), rate)

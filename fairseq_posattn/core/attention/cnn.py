@@ -1,7 +1,7 @@
-"""Convolutions before the self-attention (QANet, Yu et al. 2018; Cnns in Yang et al. 2019).
+"""Convolutions before the self-attention (QANet, Yu et al. 2018; "Cnns" in Yang et al. 2019).
 
-By default, x + ReLU(conv(layernorm(x))) is applied twice, with depthwise separable convolutions of
-7 pieces. Padding is set to zero before each of them.
+By default, x + ReLU(conv(layernorm(x))) is applied twice, with depthwise separable convolutions
+whose kernels cover 7 pieces. Padding is set to zero before each convolution.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import PreAttention
+from fairseq_posattn.core.attention.stages import PreAttention
 from fairseq_posattn.core.option_values import option, some_layers
 from fairseq_posattn.io.records import limit
 
@@ -25,7 +25,7 @@ class CnnOptions:
         "kernel size in pieces, an odd number",
         limit(
             lambda kernel: 0 < kernel < 1024 and kernel % 2,
-            "an odd number below 1024, with its piece in the middle",
+            "an odd number below 1024, so that the kernel is centred on its piece",
         ),
     )
     separable: bool = option(True, "use depthwise separable convolutions; false: full convolutions")
@@ -59,7 +59,7 @@ class Cnn(PreAttention):
 
 
 def convolution(width: int, options: CnnOptions) -> nn.Module:
-    """Return a convolution that preserves the shape B C T of its input."""
+    """Return a convolution that preserves the shape (B, C, T) of its input."""
     same = options.kernel // 2
     if not options.separable:
         return nn.Conv1d(width, width, options.kernel, padding=same)

@@ -1,4 +1,4 @@
-"""What mechanisms can read about a batch; all layers share its context."""
+"""The information about a batch that mechanisms can read; all layers share one context."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)  # missing
 
 @dataclass
 class AttentionContext:
-    """Padding, positions, distances and trees of a batch, as self-attention reads them.
+    """Padding, positions, distances and trees of a batch, for self-attention.
 
         ctx = AttentionContext.from_padding(padding)  # bool, B T, True = padding
         out, weights = layer(x, ctx)  # x: T B C
 
-    The keys are all pieces. The queries are all pieces, too, or the last `queries` of them in
-    incremental decoding; in a block of `bands` they start at column `first`. Padding may be on
-    either side, so mechanisms must use these positions and distances instead of counting columns.
+    The keys are all pieces. The queries are also all pieces or, in incremental decoding, the last
+    `queries` pieces. In a block of `bands`, the queries start at column `first`. Padding may be on
+    either side, so mechanisms must use the positions and distances of the context instead of column
+    indices.
     """
 
     length: int  # number of keys, including padding
@@ -39,7 +40,7 @@ class AttentionContext:
     first: int = None  # type: ignore[assignment]  # column of the first query; None: see above
     brackets: Tensor | None = None  # B K, number of open brackets after each piece of a target
     looks: list[Tensor] = field(default_factory=list)  # B Q K for each layer with `tree_walk`
-    memory: dict[str, Tensor] | None = None  # incremental decoding: what a layer stored before
+    memory: dict[str, Tensor] | None = None  # tensors of earlier steps in incremental decoding
 
     @classmethod
     def from_padding(
@@ -47,8 +48,11 @@ class AttentionContext:
     ) -> AttentionContext:
         """Return the context of a padded batch.
 
-        padding: bool, B T, True = padding, like torch's key_padding_mask. Under torch.compile its
-        values cannot be read, so some padding and no empty sentence are assumed.
+        Under torch.compile, the values of the mask cannot be read. In this case, the batch is
+        assumed to contain padding but no empty sentence.
+
+        padding: boolean mask of shape (B, T), where True marks padding, as in torch's
+            key_padding_mask.
         """
         real = ~padding
         if is_compiling():
@@ -56,7 +60,7 @@ class AttentionContext:
             ctx.padded_before, ctx.nothing_allowed = True, False
             return ctx
         lengths = real.sum(dim=1)
-        # The only synchronisation with the device for a batch.
+        # The only synchronisation with the device per batch.
         facts = torch.stack([lengths.min(), lengths.max(), padding[:, :1].any().long()])
         shortest, longest, before = facts.tolist()
         some = shortest < padding.size(1)
@@ -81,64 +85,84 @@ class AttentionContext:
 
     @once
     def allowed(self) -> Tensor | None:
-        """Return which keys are not padding, B 1 1 K; None if there is no padding."""
+        """Return a mask of the keys that are not padding, of shape (B, 1, 1, K).
+
+        Return None if there is no padding.
+        """
         return None if self.real is None else self.real[:, None, None, :]
 
     @once
     def past(self) -> Tensor | None:
-        """Return the causal mask, True = may attend, 1 1 Q K; None if it would allow all keys."""
+        """Return the causal mask of shape (1, 1, Q, K), where True means that attention is allowed.
+
+        Return None if all keys are allowed.
+        """
         return self.distances[None, None] <= 0 if self.causal and self.queries > 1 else None
 
     @once
     def nothing_allowed(self) -> bool:
-        """Return whether a sentence consists of padding only, so that its output must be zero."""
+        """Return whether a sentence consists only of padding.
+
+        The attention output for such a sentence must be zero.
+        """
         return self.real is not None and not bool(self.real.any(dim=1).all())
 
     @once
     def distances(self) -> Tensor:
-        """Return the position of each key minus the position of each query, Q K."""
+        """Return the position of each key minus that of each query, of shape (Q, K)."""
         columns = torch.arange(self.length, device=self.device)
         return columns[None, :] - self.of_queries(columns[None]).T
 
     @once
     def positions(self) -> Tensor:
-        """Return the positions of the pieces from 0, and -1 for padding before the first piece.
+        """Return the positions of the pieces, starting at 0; left padding has the position -1.
 
-        The shape is B K, or 1 K without padding."""
+        The shape is (B, K), or (1, K) if there is no padding.
+        """
         if self.real is None:
             return torch.arange(self.length, device=self.device)[None]
         return self.real.long().cumsum(dim=1) - 1
 
     @once
     def lengths(self) -> Tensor:
-        """Return the number of pieces of each sentence without padding: B, or 1 for all."""
+        """Return the number of pieces of each sentence, not counting padding.
+
+        The shape is (B,), or (1,) if there is no padding.
+        """
         if self.real is None:
             return torch.full((1,), self.length, device=self.device)
         return self.real.sum(dim=1)
 
     @once
     def longest(self) -> int:
-        """Return the number of pieces of the longest sentence without padding."""
+        """Return the number of pieces of the longest sentence, not counting padding."""
         return self.length if self.real is None else int(self.lengths.max())
 
     @property
     def query_positions(self) -> Tensor:
-        """Return the positions of the queries, B Q, or 1 Q without padding."""
+        """Return the positions of the queries.
+
+        The shape is (B, Q), or (1, Q) if there is no padding.
+        """
         return self.of_queries(self.positions)
 
     @property
     def real_queries(self) -> Tensor | None:
-        """Return which queries are not padding, B Q; None if there is no padding."""
+        """Return a mask of the queries that are not padding, of shape (B, Q).
+
+        Return None if there is no padding.
+        """
         return None if self.real is None else self.of_queries(self.real)
 
     def of_queries(self, x: Tensor) -> Tensor:
-        """Return the columns of the queries, B Q, from x, B K."""
+        """Select the columns of the queries from x: (B, K) becomes (B, Q)."""
         return x[:, self.first : self.first + self.queries]
 
     def with_earlier(self, name: str, now: Tensor) -> Tensor:
-        """Return a tensor for all steps so far, B T ..., given that of the queries, B Q ...
+        """Return a tensor for all steps so far, given its values for the current queries.
 
-        In incremental decoding, `memory` stores the result under this name for the next steps.
+        The shape (B, Q, ...) becomes (B, T, ...). In incremental decoding, `memory` stores the
+        result under this name for the next steps.
         """
         if self.memory is None:
             return now
@@ -148,7 +172,10 @@ class AttentionContext:
 
     @once
     def steps_before(self) -> Tensor:
-        """Return the column of the piece before each query, B Q; -1 if there is none."""
+        """Return the column of the piece before each query, of shape (B, Q).
+
+        The column is -1 if there is no such piece.
+        """
         columns = self.first + torch.arange(self.queries, device=self.device) - 1
         return torch.where(self.query_positions > 0, columns, -1)
 
@@ -158,10 +185,10 @@ class AttentionContext:
         return self.queries == self.length
 
     def from_diagonal(self, ratio: float = 1.0) -> Tensor:
-        """Return the offset of each key from the query's diagonal, broadcastable to B H Q K.
+        """Return the offset of each key from the diagonal, broadcastable to (B, H, Q, K).
 
-        In self-attention the diagonal is the position of the query, and `ratio` is ignored;
-        `CrossContext` defines it for cross-attention.
+        In self-attention, the diagonal is the position of the query, and `ratio` is ignored.
+        `CrossContext` defines the diagonal for cross-attention.
         """
         return self.distances[None, None]
 
@@ -172,20 +199,25 @@ class AttentionContext:
 
     @once
     def front(self) -> Tensor | None:
-        """Return the column of each position, B K, followed by the columns of padding.
+        """Return column indices that move the pieces of each sentence before the padding.
 
-        Return None without left padding, where columns and positions are the same."""
+        The shape is (B, K). Return None if there is no left padding, because columns and positions
+        are then equal.
+        """
         if self.real is None or not self.padded_before:
             return None
         return torch.argsort(~self.real, dim=1, stable=True)
 
     @once
     def back(self) -> Tensor | None:
-        """Return the inverse permutation of `front`, B K, or None if that is None."""
+        """Return the inverse permutation of `front`, of shape (B, K); None if `front` is None."""
         return None if self.front is None else self.front.argsort(dim=1)
 
     def to_front(self, square: Tensor) -> Tensor:
-        """Reorder rows and columns of a matrix, B H K K, from columns of the batch to positions."""
+        """Reorder the rows and columns of a matrix, of shape (B, H, K, K), by position.
+
+        In `square`, they are ordered by column of the batch.
+        """
         return square if self.front is None else permuted(square, self.front)
 
     def from_front(self, square: Tensor) -> Tensor:
@@ -193,7 +225,7 @@ class AttentionContext:
         return square if self.back is None else permuted(square, self.back)
 
     def rows_to_front(self, x: Tensor) -> Tensor:
-        """Move the pieces of each sentence in x, T B C, to the first rows, before the padding."""
+        """Move the pieces of each sentence in x, of shape (T, B, C), before the padding."""
         return x if self.front is None else permuted_rows(x, self.front)
 
     def rows_from_front(self, x: Tensor) -> Tensor:
@@ -201,10 +233,11 @@ class AttentionContext:
         return x if self.back is None else permuted_rows(x, self.back)
 
     def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return the result of `make()`, which is called once per key and batch, for all layers.
+        """Return the result of `make()`, which is cached per key and batch for all layers.
 
-        The key must contain every option that the result depends on. The result must not need a
-        gradient, because layers run twice under activation checkpointing."""
+        The key must contain every option on which the result depends. The result must not require a
+        gradient, because activation checkpointing runs layers twice.
+        """
         if key not in self.cache:
             self.cache[key] = make()
         made: Made = self.cache[key]
@@ -212,7 +245,10 @@ class AttentionContext:
 
 
 def permuted(square: Tensor, order: Tensor) -> Tensor:
-    """Reorder rows and columns of a matrix, B H K K, as `order`, B K, lists them."""
+    """Reorder the rows and columns of a matrix, of shape (B, H, K, K).
+
+    `order`, of shape (B, K), lists the old index for each new one.
+    """
     pairs = order[:, :, None] * square.size(-1) + order[:, None, :]  # B K K
     index = pairs.flatten(1)[:, None].expand(-1, square.size(1), -1)
     flat = square.flatten(2).expand(len(order), -1, -1)
@@ -220,7 +256,10 @@ def permuted(square: Tensor, order: Tensor) -> Tensor:
 
 
 def permuted_rows(x: Tensor, order: Tensor) -> Tensor:
-    """Reorder the rows of each sentence in x, T B C, as `order`, B T, lists them."""
+    """Reorder the rows of each sentence in x, of shape (T, B, C).
+
+    `order`, of shape (B, T), lists the old index for each new one.
+    """
     batch = torch.arange(x.size(1), device=x.device)
     rows = order.T * x.size(1) + batch  # T B
     return x.flatten(0, 1).index_select(0, rows.flatten()).view(x.shape)

@@ -1,9 +1,12 @@
 """Convolutions over the attention weights (Dufter et al. 2020, Section 2.5).
 
-1d: A'_ij' = ReLU(b_j' + sum_{u in -1,0,1} sum_j W_u,j,j' a_i+u,j). The convolution runs over the
-rows; the t columns are the channels, and each head has t filters. 2d: each head has one 3 x 3
-filter and one bias, with ReLU. The weights are zero-padded, the result is not renormalised, and
-rows and columns of padding are set to 0 before and after.
+1d: A'_ij' = ReLU(b_j' + sum_{u in -1,0,1} sum_j W_u,j,j' a_i+u,j). The convolution slides over the
+rows of the weight matrix, and its t columns are the channels. Each head has t filters.
+
+2d: Each head has one 3 x 3 filter and one bias, followed by ReLU.
+
+In both cases, the weights are zero-padded, the result is not renormalised, and rows and columns of
+padding are set to 0 before and after the convolution.
 """
 
 from __future__ import annotations
@@ -19,12 +22,8 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.direct import check_length, glorot_uniform_, refuse_longer
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Use,
-    WeightChange,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_least_float32
+from fairseq_posattn.core.attention.stages import WeightChange
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import at_least, one_of
 
@@ -80,7 +79,7 @@ class Convolved(WeightChange):
         self.start_as_plain_attention()
 
     def initialise(self, fan: int) -> None:
-        """Initialise the filters; fan: number of weights per filter."""
+        """Initialise the filters; `fan` is the number of weights per filter."""
         if self.options.init == "glorot":
             glorot_uniform_(self.weight, fan, fan)
         elif self.options.init == "glorot_normal":
@@ -89,11 +88,11 @@ class Convolved(WeightChange):
             self.start_as_plain_attention()
 
     def start_as_plain_attention(self) -> None:
-        """Turn filters of zeros into the identity."""
+        """Initialise filters that are zero with the identity."""
         raise NotImplementedError
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the convolution of the weights, B H Q K, before the ReLU."""
+        """Return the convolution of the weights, before the ReLU, of shape (B, H, Q, K)."""
         raise NotImplementedError
 
 

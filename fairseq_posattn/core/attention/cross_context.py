@@ -1,13 +1,13 @@
 """The context of cross-attention, in which the queries are pieces of the target.
 
-Nothing here depends on the length of the target, because it is known in training only. The diagonal
-of target piece i, counted from 0 without padding, is the source piece
+The context does not depend on the length of the target, which is known only during training. The
+diagonal of target piece i, counted from 0 without padding, is the source piece
 
     c_i = min(floor(r i + 1/2), I - 1)
 
-where I is the length of the source and r is a fixed ratio. With r = 1 this is the monotonic
+where I is the length of the source and r is a fixed ratio. With r = 1, this is the monotonic
 alignment p_t = t of Luong et al. 2015 (Section 3.2, local-m). The minimum is our addition: target
-pieces beyond the length of the source attend to its end.
+pieces beyond the length of the source attend to the end of the source.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from fairseq_posattn.io.records import limit
 
 @dataclass
 class CrossContext(AttentionContext):
-    """The context of cross-attention: the keys are the source, the queries end the target.
-
-    `real`, `tree`, `positions` and `lengths` refer to the source.
+    """The context of cross-attention.
 
         ctx = CrossContext.between(source_padding, target_padding)
+
+    The keys are the source pieces, and the queries are the last target pieces. `real`, `tree`,
+    `positions` and `lengths` refer to the source.
     """
 
     real_target: Tensor = None  # type: ignore[assignment]  # B T, True = real, see `between`
@@ -48,12 +49,14 @@ class CrossContext(AttentionContext):
     ) -> CrossContext:
         """Return the context of a batch of sentence pairs.
 
-        source_padding: bool, B S; target_padding: bool, B T; True = padding. In incremental
-            decoding, the target is the prefix decoded so far, and its last `queries` pieces are the
-            queries.
-        empty: whether any source consists of padding only; pass it, if known, to avoid a
-            synchronisation with the device.
-        brackets: number of open brackets after each target piece, B T.
+        In incremental decoding, the target is the prefix that has been decoded so far, and its last
+        `queries` pieces are the queries.
+
+        source_padding, target_padding: boolean masks of shape (B, S) and (B, T), where True marks
+            padding.
+        empty: whether any source consists only of padding. Pass this value if it is known, to avoid
+            synchronising with the device.
+        brackets: number of open brackets after each target piece, of shape (B, T).
         """
         # On a CPU, reading the tensor needs no synchronisation.
         padded = source_padding.device.type != "cpu" or bool(source_padding.any())
@@ -69,30 +72,34 @@ class CrossContext(AttentionContext):
 
     @once
     def query_positions(self) -> Tensor:
-        """Return the positions of the queries in the target, B Q; 0 for padding before it."""
+        """Return the positions of the queries in the target, of shape (B, Q).
+
+        Padding on the left has position 0.
+        """
         positions = (self.real_target.long().cumsum(dim=1) - 1).clamp(min=0)
         return positions[:, positions.size(1) - self.queries :]
 
     @property
     def real_queries(self) -> Tensor:
-        """Return which queries are not padding, B Q."""
+        """Return a mask of the queries that are not padding, of shape (B, Q)."""
         return self.real_target[:, self.real_target.size(1) - self.queries :]
 
     @property
     def is_square(self) -> bool:
-        """False, because queries and keys are different pieces."""
+        """Return False, because queries and keys are different pieces."""
         return False
 
     @property
     def distances(self) -> Tensor:
-        """Not defined between source and target."""
+        """Raise a TypeError: distances between source and target are not defined."""
         raise TypeError("cross-attention has no ctx.distances; use ctx.from_diagonal()")
 
     @once
     def steps_before(self) -> Tensor:
-        """Return the step before the query's innermost open bracket, B Q; -1 if there is none.
+        """Return the step before the innermost open bracket of each query, of shape (B, Q).
 
-        Without brackets in the target it is the previous step.
+        The step is -1 if there is no such bracket. In targets without brackets, it is the previous
+        step.
         """
         steps = torch.arange(self.real_target.size(1), device=self.device)
         own = steps[-self.queries :, None]
@@ -103,14 +110,14 @@ class CrossContext(AttentionContext):
         return torch.where(before, steps, -1).max(dim=-1).values
 
     def diagonal(self, ratio: float = 1.0) -> Tensor:
-        """Return the source position c_i of each query's diagonal, B Q."""
+        """Return the source position c_i of each query's diagonal, of shape (B, Q)."""
         along = self.query_positions
         if ratio != 1:
             along = (along.double() * ratio + 0.5).floor().long()
         return torch.minimum(along, self.lengths[:, None] - 1)
 
     def from_diagonal(self, ratio: float = 1.0) -> Tensor:
-        """Return the offset of each key from the diagonal of each query, B 1 Q K."""
+        """Return the offset of each key from each query's diagonal, of shape (B, 1, Q, K)."""
         return self.cached(
             ("from_diagonal", ratio),
             lambda: self.positions[:, None, None, :] - self.diagonal(ratio)[:, None, :, None],
@@ -136,5 +143,5 @@ class DiagonalOptions:
 
 
 def ratio_of(options: Any) -> float:
-    """Return the option `ratio`, or 1 in self-attention, where it does not exist."""
+    """Return the option `ratio`, or 1 in self-attention, where this option does not exist."""
     return float(getattr(options, "ratio", 1.0))

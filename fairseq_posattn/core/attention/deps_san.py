@@ -1,11 +1,14 @@
-"""Dependency-scaled self-attention scales scores by the distance in the tree (Peng et al. 2021).
+"""Dependency-scaled self-attention, Deps-SAN (Peng et al. 2021).
 
-s_ij is multiplied by the density of N(0, sigma^2) at t_ij, the number of edges between the words of
-i and j: (2 pi sigma^2)^(-1/2) exp(-t_ij^2 / (2 sigma^2)). The authors use all heads of the first
-three layers. The distance of the end of sentence is 1 + the largest distance between two words of
-the sentence; the authors' code uses the largest distance in the batch, which makes a sentence
-depend on the others. For robustness to parsing errors, training can assign this distance also to
-distant words (`furthest`) or to random pairs (`drop`).
+The score s_ij is multiplied by the density of N(0, sigma^2) at t_ij, which is (2 pi sigma^2)^(-1/2)
+exp(-t_ij^2 / (2 sigma^2)). Here, t_ij is the number of edges between the words of i and j in the
+dependency tree. The authors use all heads of the first three layers.
+
+The distance to the end-of-sentence symbol is one more than the largest distance between two words
+of the sentence. The authors' code uses the largest distance in the batch instead, so that the
+output for a sentence depends on the other sentences. To make the model robust to parsing errors,
+the distance to the end-of-sentence symbol can also be assigned to distant words (`furthest`) or
+random pairs (`drop`) during training.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import ScoreChange
+from fairseq_posattn.core.attention.stages import ScoreChange
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
 from fairseq_posattn.io.records import at_least, limit
@@ -38,12 +41,12 @@ class DepsSanOptions:
     drop: float = option(
         0.0,
         "in training, give this fraction of all pairs, drawn at random, the largest distance",
-        limit(lambda share: 0 <= share < 1, "a number from 0 to below 1"),
+        limit(lambda share: 0 <= share < 1, "a number of at least 0 and less than 1"),
     )
 
 
 class DepsSan(ScoreChange):
-    """Multiplies scores by a Gaussian of the distance of the words in the dependency tree."""
+    """Multiplies scores by a Gaussian of the distance between the words in the dependency tree."""
 
     name = "deps_san"
     paper = "Peng et al. 2021, Deps-SAN"
@@ -61,7 +64,11 @@ class DepsSan(ScoreChange):
         return scores * density[:, None].type_as(scores)
 
     def distances(self, tree: SourceTree) -> Tensor:
-        """Return t_ij, B Q K, with the distances of the end of sentence and of training."""
+        """Return t_ij, of shape (B, Q, K).
+
+        Pairs with the end-of-sentence symbol get 1 + the largest distance between two words. During
+        training, pairs selected by `furthest` or `drop` get the same value.
+        """
         found = tree.distances
         most = found.flatten(1).max(dim=1).values[:, None, None] + 1
         end = (found == NO_PARENT) | ~tree.is_word[:, :, None]

@@ -1,4 +1,4 @@
-"""Collect diagnostics of the mechanisms of a model, such as learnt window widths."""
+"""Collect diagnostics of the mechanisms in a model, such as learnt window widths."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fairseq_posattn.core.attention.mechanism import Mechanism
 
 
 class Diagnostic(NamedTuple):
-    """One named diagnostic of a mechanism in one layer.
+    """A diagnostic of a mechanism in one layer.
 
-    place: path of the module with the mechanism, such as encoder.layers.0.self_attn.
+    place: path of the module that contains the mechanism, such as encoder.layers.0.self_attn.
     heads: the attention head of each value; empty if there is a single value for the layer.
     """
 
@@ -27,7 +27,7 @@ class Diagnostic(NamedTuple):
 
 @torch.no_grad()
 def diagnostics_of(model: nn.Module) -> Iterator[Diagnostic]:
-    """Yield the diagnostics of all mechanisms of a model, in module order."""
+    """Yield the diagnostics of all mechanisms in a model, in the order of its modules."""
     for path, module in model.named_modules():
         if isinstance(module, Mechanism):
             place = path.rpartition(".mechanisms.")[0] or path
@@ -38,7 +38,7 @@ def diagnostics_of(model: nn.Module) -> Iterator[Diagnostic]:
 
 
 def watch(model: nn.Module, watching: bool = True) -> None:
-    """Enable or disable the recording of predicted values in all mechanisms, for diagnostics."""
+    """Enable or disable the recording of values that mechanisms predict, for diagnostics."""
     for module in model.modules():
         if isinstance(module, Mechanism):
             module.watching = watching

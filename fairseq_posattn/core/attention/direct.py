@@ -1,10 +1,13 @@
-"""Direct position interactions: learnt score biases per head, by default in the first layer
-(Dufter et al. 2020, "Increasing Learning Efficiency of Self-Attention Networks", Section 2.3).
+"""Direct position interactions: learnt score biases for each head (Dufter et al. 2020).
 
-absolute (P): s_ij + P_ij, where P is t x t.    relative (R): s_ij + R[i - j + t], R has 2t numbers.
+The paper is "Increasing Learning Efficiency of Self-Attention Networks" (Section 2.3). By default,
+the mechanisms act in the first layer only.
 
-t is the maximum input length of the model. The authors' code initialises both with Keras' Glorot
-normal distribution (`glorot`; Glorot and Bengio 2010). The initialisation with zeros, which is
+    absolute (P): s_ij + P_ij, where P is a t x t matrix
+    relative (R): s_ij + R[i - j + t], where R contains 2t numbers
+
+t is the maximum input length of the model. The authors' code initialises P and R with Keras' Glorot
+normal distribution (`glorot`; Glorot and Bengio 2010). Initialisation with zeros, which is
 equivalent to plain attention, is our addition.
 """
 
@@ -19,12 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    ScoreBias,
-    Use,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_least_float32
+from fairseq_posattn.core.attention.stages import ScoreBias
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import at_least, one_of
@@ -54,7 +53,7 @@ class DirectRelativeOptions(DirectOptions):
 
 
 class Direct(ScoreBias):
-    """Base class of the two tables of learnt biases."""
+    """Base class of the mechanisms with a table of learnt biases."""
 
     paper = "Dufter et al. 2020, Section 2.3"
     accepts_heads = True
@@ -74,11 +73,11 @@ class Direct(ScoreBias):
         return {"deviation of the scores": scores.std(-1, unbiased=False)}
 
     def size(self) -> tuple[int, ...]:
-        """Return the shape of one head's table."""
+        """Return the shape of the table of one head."""
         raise NotImplementedError
 
     def fan(self) -> float:
-        """Return fan-in and fan-out of one head's table, which Keras computes from its shape."""
+        """Return the fan-in, equal to the fan-out, that Keras computes for one head's table."""
         raise NotImplementedError
 
 
@@ -100,7 +99,7 @@ class DirectAbsolute(Direct):
         return self.t
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, 1 H Q K, or with left padding B H Q K."""
+        """Return the bias, of shape (1, H, Q, K), or (B, H, Q, K) with left padding."""
         refuse_longer(ctx, self.t)
         scores = self.scores[None, :, : ctx.length, : ctx.length]
         if ctx.length > self.t:  # by padding
@@ -126,16 +125,22 @@ class DirectRelative(Direct):
         return math.sqrt(2 * self.t)
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, 1 H Q K."""
+        """Return the bias, of shape (1, H, Q, K)."""
         return self.by_distance()[:, self.rows(ctx)][None]
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the index in the table, Q K: i - j + t, or -|i - j| + t if symmetric, clipped."""
+        """Return the index into the table for each query and key, of shape (Q, K).
+
+        The index is i - j + t, or -|i - j| + t if R is symmetric, clipped to valid values.
+        """
         distances = ctx.distances.abs() if self.options.symmetric else ctx.distances
         return (self.t - distances).clamp(0, 2 * self.t - 1)
 
     def by_distance(self) -> Tensor:
-        """Return the table of biases, H 2t, with the bias of distance n - t at index n."""
+        """Return the table of biases, of shape (H, 2t).
+
+        The bias for the distance n - t is at index n.
+        """
         if not self.options.symmetric:
             return self.scores
         # circulant matrix of a real spectrum: c[n] = 1/2t sum_m R[m] cos(2 pi m n / 2t)
@@ -143,11 +148,15 @@ class DirectRelative(Direct):
         return circulant.type_as(self.scores).roll(self.t, dims=-1)  # c[|n - t|]: c is even
 
 
-LONGEST = 4096  # t may be up to this, even if the model's maximum length is smaller
+LONGEST = 4096  # upper limit of t, unless the model's maximum input length is greater
 
 
 def check_length(t: int, shape: AttentionShape, what_is_missing: str) -> None:
-    """Refuse a t that is smaller, or much larger, than the maximum input length of the model."""
+    """Raise an InputError if t is not allowed for the maximum input length of the model.
+
+    t must be at least this length, and at most this length or 4,096 (`LONGEST`), whichever is
+    greater. t = 0 selects the maximum input length.
+    """
     longest = max(shape.max_positions, LONGEST)
     if t > longest:
         raise InputError(
@@ -163,9 +172,12 @@ def check_length(t: int, shape: AttentionShape, what_is_missing: str) -> None:
 
 
 def refuse_longer(ctx: AttentionContext, t: int) -> None:
-    """Refuse a batch with a sentence of more than t pieces, not counting padding."""
+    """Raise an InputError if a sentence has more than t pieces, not counting padding."""
     if ctx.length > t and int(ctx.lengths.max()) > t:
-        raise InputError(f"a sentence of {int(ctx.lengths.max())} pieces is longer than t={t}")
+        raise InputError(
+            f"a sentence has {int(ctx.lengths.max())} pieces, more than t={t}; use a shorter "
+            "sentence, or train with a larger t"
+        )
 
 
 # Standard deviation of a standard normal distribution truncated at ±2.
@@ -173,15 +185,19 @@ KEPT_OF_DEVIATION = 0.87962566103423978
 
 
 def glorot_normal_(tensor: Tensor, fan_in: float, fan_out: float) -> None:
-    """Fill a tensor from a normal distribution truncated at two standard deviations, like Keras.
+    """Fill a tensor with values from a truncated normal distribution, as in Keras.
 
-    The truncated distribution has the standard deviation sqrt(2 / (fan_in + fan_out)).
+    The distribution is truncated at two standard deviations. After truncation, its standard
+    deviation is sqrt(2 / (fan_in + fan_out)).
     """
     uncut = math.sqrt(2 / (fan_in + fan_out)) / KEPT_OF_DEVIATION
     nn.init.trunc_normal_(tensor, std=uncut, a=-2 * uncut, b=2 * uncut)
 
 
 def glorot_uniform_(tensor: Tensor, fan_in: float, fan_out: float) -> None:
-    """Fill a tensor from a uniform distribution with deviation sqrt(2 / (fan_in + fan_out))."""
+    """Fill a tensor with values from a uniform distribution.
+
+    The distribution has the standard deviation sqrt(2 / (fan_in + fan_out)).
+    """
     bound = math.sqrt(6 / (fan_in + fan_out))
     nn.init.uniform_(tensor, -bound, bound)

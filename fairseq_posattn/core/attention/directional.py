@@ -1,8 +1,8 @@
-"""Directional masks of DiSAN (Shen et al. 2018a; row Bi_Direct of Yang et al. 2019).
+"""The directional masks of DiSAN (Shen et al. 2018a; "Bi_Direct" in Yang et al. 2019).
 
-The first half of the heads attends to j <= i, the other half to j >= i. DiSAN excludes j = i, as
-`strict=true` does; then the first or last piece attends to nothing, and its row is zero. There are
-no parameters.
+In the first half of the heads, query i attends to keys j <= i; in the other half, it attends to
+keys j >= i. DiSAN excludes j = i; use `strict=true` to reproduce this. In this case, the first or
+the last piece has no allowed key, and its row of weights is zero. The mechanism has no parameters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, ScoreMask, Use
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use
+from fairseq_posattn.core.attention.stages import ScoreMask
 from fairseq_posattn.core.option_values import option
 
 
@@ -49,7 +50,7 @@ class Directional(ScoreMask):
         return ctx.cached((Directional, self.options, self.heads), lambda: self.mask(ctx))
 
     def mask(self, ctx: AttentionContext) -> Tensor:
-        """Return which keys each head may attend to, 1 H Q K."""
+        """Return a mask of the keys that each head may attend to, of shape (1, H, Q, K)."""
         before, after = ctx.distances < 0, ctx.distances > 0
         if not self.options.strict:
             before, after = ~after, ~before

@@ -1,15 +1,16 @@
-"""Disentangled attention: scores between contents and relative positions (DeBERTa, He et al. 2021,
-Eq. 2 to 4).
+"""Disentangled attention between contents and relative positions (DeBERTa).
 
     s_ij = (q_i·k_j + q_i·K[delta(i,j)] + k_j·Q[delta(j,i)]) / sqrt(3d)
 
-delta(i,j) = i - j + k, clipped to 0 ... 2k - 1. All layers share the vectors P of the relative
-positions, from which each layer computes K = P W_k and Q = P W_q. Either term can be disabled; the
-3 under the root is the number of terms. No tensor of I x I x d is needed: the products of a query
-with the rows of K are gathered by delta, and those of a key with the rows of Q. Only the rows of
-distances that occur in the batch are computed.
+The equations are Eq. 2 to 4 of He et al. 2021. delta(i,j) = i - j + k, clipped to 0 ... 2k - 1. All
+layers share the vectors P of the relative positions, from which each layer computes K = P W_k and Q
+= P W_q. Either of the last two terms can be disabled; the 3 in sqrt(3d) is the number of enabled
+terms. No tensor of shape (I, I, d) is needed, because the products of queries with the rows of K,
+and of keys with the rows of Q, are gathered by delta. Only the rows for distances that occur in the
+batch are computed.
 
-The authors' code, and hence their checkpoints, use Q[delta(i,j)] in the last term: p2c=program.
+The authors' code, and therefore their checkpoints, use Q[delta(i,j)] in the last term
+(p2c=program).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import KeyBias, QKVTransform
+from fairseq_posattn.core.attention.stages import KeyBias, QKVTransform
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import at_least, one_of
 
@@ -58,7 +59,7 @@ class Positions(nn.Module):
 
 
 class Disentangled(KeyBias, QKVTransform):
-    """Adds scores of queries with relative key positions, and of relative positions with keys."""
+    """Adds content-to-position and position-to-content scores, based on relative positions."""
 
     name = "disentangled"
     paper = "He et al. 2021, Eq. 2 to 4"
@@ -99,7 +100,10 @@ class Disentangled(KeyBias, QKVTransform):
         return q * self.options.terms**-0.5, k, v
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return both terms, B H Q K; `transform` has divided q by sqrt(number of terms)."""
+        """Return the sum of the enabled terms, of shape (B, H, Q, K).
+
+        `transform` has already divided q by the square root of the number of terms.
+        """
         rows = ctx.cached((Disentangled, self.options.max), lambda: self.rows(ctx))
         found = q.new_zeros(())
         if self.options.content_to_position:
@@ -112,7 +116,11 @@ class Disentangled(KeyBias, QKVTransform):
         return found
 
     def gathered(self, x: Tensor, matrix: Tensor, rows: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the products of x, B H N D, with the rows of P·matrix at the indices N M."""
+        """Return the products of x with the rows of P·matrix.
+
+        The rows are selected by the indices in `rows`, of shape (N, M). x has the shape (B, H, N,
+        D).
+        """
         vectors = self.shared.vectors[self.needed(ctx)]  # R C
         table = vectors.type_as(x) @ matrix.type_as(x)  # H R D
         products = (x * x.size(-1) ** -0.5) @ table.transpose(-1, -2)  # B H N R
@@ -120,21 +128,23 @@ class Disentangled(KeyBias, QKVTransform):
         return found
 
     def needed(self, ctx: AttentionContext) -> slice:
-        """Return the rows of P for the distances that occur in a batch."""
+        """Return the range of rows of P for the distances that occur in the batch."""
         middle, length = self.options.max, ctx.length
         return slice(max(0, middle - length + 1), min(2 * middle, middle + length))
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the index of delta(i,j) among the rows `needed`, Q K."""
+        """Return delta(i,j) as an index into the rows that `needed` selects, of shape (Q, K)."""
         return self.among_needed(self.options.max - ctx.distances, ctx)
 
     def mirrored(self, ctx: AttentionContext) -> Tensor:
-        """Return the index of delta(j,i), or with p2c=program delta(i,j), among the rows `needed`,
-        for each key and query, K Q."""
+        """Return delta(j,i), of shape (K, Q), as indices into the rows that `needed` selects.
+
+        With p2c=program, return delta(i,j) instead.
+        """
         sign = 1 if self.options.p2c == "published" else -1
         return self.among_needed(self.options.max + sign * ctx.distances.T, ctx)
 
     def among_needed(self, delta: Tensor, ctx: AttentionContext) -> Tensor:
-        """Clip delta, and return the index among the rows `needed`."""
+        """Clip delta and convert it to an index into the rows that `needed` selects."""
         first: int = self.needed(ctx).start
         return delta.clamp(0, 2 * self.options.max - 1) - first

@@ -1,8 +1,8 @@
-"""A Gaussian bias that lowers the scores of distant keys (Sperber et al. 2018; row Neighbor of Yang
-et al. 2019).
+"""A Gaussian bias that lowers the scores of distant keys (Sperber et al. 2018).
 
-s_ij - (i - j)^2 / (2 sigma_h^2); sigma_h is learnt per head, with the initial value sigma^2 = 100.
-In cross-attention i is the diagonal c_i.
+Yang et al. 2019 list this mechanism as "Neighbor". The score becomes s_ij - (i - j)^2 / (2
+sigma_h^2). Each head learns its own sigma_h; initially, sigma^2 = 100. In cross-attention, i is
+replaced with c_i, the position on the diagonal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.cross_context import DiagonalOptions, ratio_of
-from fairseq_posattn.core.attention.mechanism import ScoreBias, at_least_float32
+from fairseq_posattn.core.attention.mechanism import at_least_float32
+from fairseq_posattn.core.attention.stages import ScoreBias
 
 
 class Gaussian(ScoreBias):

@@ -1,4 +1,4 @@
-"""Attention kernels, and helpers for subsets of heads and copies of keys."""
+"""Attention kernels, and helper functions for subsets of heads and copies of keys."""
 
 from __future__ import annotations
 
@@ -12,22 +12,28 @@ from fairseq_posattn.core.attention.mechanism import Heads, at_least_float32
 
 
 def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
-    """Return the dot products of queries and keys divided by sqrt(d), B H Q K."""
+    """Return the dot products of queries and keys, divided by sqrt(d).
+
+    The scores have the shape (B, H, Q, K).
+    """
     scores: Tensor = (q * q.size(-1) ** -0.5) @ k.transpose(-1, -2)
     return scores
 
 
 def softmax_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the softmax over the allowed keys; zeros in rows without any allowed key.
+    """Return the softmax over the allowed keys; rows without any allowed key are zero.
 
-    It is computed in float32 or better, and returned in the precision of the scores.
+    The softmax is computed in float32 or better, and returned in the precision of the scores.
     """
     weights = torch.softmax(softmax_scores(scores, mask), dim=-1).type_as(scores)
     return forbidden_to_zero(weights, mask)
 
 
 def softmax_scores(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the scores in float32 or better, with the lowest number at forbidden keys."""
+    """Return the scores in float32 or better.
+
+    The scores of masked keys are set to the lowest finite value.
+    """
     if mask is not None:
         # -inf would give NaN in empty rows, in the forward or backward pass.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -49,19 +55,19 @@ def fused_attention(
 ) -> Tensor:
     """Return the output of torch's fused kernel, which does not materialise the weights."""
     if bias is not None and mask is not None:
-        if q.dtype == torch.float16:  # a sum of biases must not be lower than a forbidden score
+        if q.dtype == torch.float16:  # a sum of biases must not be lower than a masked score
             bias = bias.clamp(min=lowest(q.dtype) / 2)
         mask = bias.masked_fill(~mask, lowest(q.dtype))
     elif bias is not None:
         mask = bias
     elif mask is not None and not only_padding:
-        # A row may have no allowed key: that of padding.
+        # Rows of padding may have no allowed key.
         mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, lowest(q.dtype))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
 
 
 def dropout_rate(dropout: nn.Module | None) -> float:
-    """Return the current dropout rate; fairseq's module may also be active in inference."""
+    """Return the current dropout rate; fairseq's dropout may also be active during inference."""
     if dropout is None:
         return 0.0
     on = dropout.training or getattr(dropout, "apply_during_inference", False)
@@ -69,15 +75,18 @@ def dropout_rate(dropout: nn.Module | None) -> float:
 
 
 def lowest(dtype: torch.dtype) -> float:
-    """Return a score for forbidden keys: half of the lowest finite number.
+    """Return the score of masked keys: half of the lowest finite value.
 
-    It stays finite when a score is added to it, so that rows without any allowed key are not NaN.
+    It remains finite if a score is added to it, so rows without any allowed key do not become NaN.
     """
     return torch.finfo(dtype).min / 2
 
 
 def spread(x: Tensor, heads: Heads, count: int, elsewhere: float = 0) -> Tensor:
-    """Expand x, B h ..., from `heads` to all `count` heads, filling the others with a constant."""
+    """Expand x, of shape (B, h, ...), from `heads` to all `count` heads.
+
+    The values for the other heads are set to the constant `elsewhere`.
+    """
     x = x[(None,) * (4 - x.dim())]
     if heads is None:
         return x
@@ -86,7 +95,10 @@ def spread(x: Tensor, heads: Heads, count: int, elsewhere: float = 0) -> Tensor:
 
 
 def put_back(whole: Tensor, part: Tensor, heads: Heads) -> Tensor:
-    """Replace `heads` of the tensor `whole`, B H ..., by `part`, B h ..., and return the result."""
+    """Return a copy of `whole`, of shape (B, H, ...), with the values of some heads replaced.
+
+    `part`, of shape (B, h, ...), contains the new values for `heads`.
+    """
     if heads is None:
         return part.type_as(whole)  # autocast or a mechanism may have changed its type
     # Indexing by a tensor would require a copy to the device and a synchronisation.
@@ -105,12 +117,15 @@ def repeat_keys(x: Tensor, copies: int) -> Tensor: ...
 @overload
 def repeat_keys(x: Tensor | None, copies: int) -> Tensor | None: ...
 def repeat_keys(x: Tensor | None, copies: int) -> Tensor | None:
-    """Repeat the last axis of x, ... K, for each copy of the keys: ... copies·K."""
+    """Repeat the last axis of x for each copy of the keys: (..., K) becomes (..., copies·K)."""
     return x if x is None or copies == 1 or x.size(-1) == 1 else x.repeat(1, 1, 1, copies)
 
 
 def sum_copies(weights: Tensor, copies: int) -> Tensor:
-    """Sum the weights, B H Q copies·K, over the copies of each key: B H Q K."""
+    """Sum the weights over the copies of each key.
+
+    The shape (B, H, Q, copies·K) becomes (B, H, Q, K).
+    """
     if copies == 1:
         return weights
     by_copy: Tensor = weights.unflatten(-1, (copies, -1))

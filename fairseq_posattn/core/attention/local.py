@@ -1,6 +1,6 @@
 """Local attention around a predicted centre (Luong et al. 2015, Yang et al. 2018).
 
-I is the length of the sentence, j is the position of the key, d is the width of a head. In
+I is the length of the sentence, j is the position of the key, and d is the width of a head. In
 cross-attention, I and j refer to the source.
 """
 
@@ -12,12 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    ScoreBias,
-    ScoreMask,
-    WeightChange,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import at_least_float32
+from fairseq_posattn.core.attention.stages import ScoreBias, ScoreMask, WeightChange
 from fairseq_posattn.core.option_values import ANY_SIZE, option
 from fairseq_posattn.io.records import at_least
 
@@ -32,9 +28,9 @@ class LocalHardOptions:
 class LocalHard(ScoreMask, WeightChange):
     """Restricts each query to a window around a predicted centre, with weights from a Gaussian.
 
-    p_i = I sigmoid(v·tanh(W q_i)), with W and v per head; keys with |j - p_i| <= D are allowed. The
-    weights are multiplied by exp(-(j - p_i)^2 / (2 sigma^2)), sigma = D/2, so that the centre
-    receives a gradient.
+    The centre is p_i = I sigmoid(v·tanh(W q_i)), with separate W and v for each head. Keys with |j
+    - p_i| <= D are allowed. The attention weights are multiplied by exp(-(j - p_i)^2 / (2
+    sigma^2)), where sigma = D/2, so that the centre receives a gradient.
     """
 
     name = "local_hard"
@@ -58,7 +54,7 @@ class LocalHard(ScoreMask, WeightChange):
             nn.init.xavier_uniform_(matrix)
 
     def offsets(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return j - p_i for each query and key, B H Q K."""
+        """Return j - p_i for each query and key, of shape (B, H, Q, K)."""
         hidden = torch.tanh(self.projected(q, ctx))  # B H Q D
         centre = part_of_length((hidden * self.centre[:, None]).sum(-1), ctx)  # B H Q
         if self.watching:
@@ -66,9 +62,10 @@ class LocalHard(ScoreMask, WeightChange):
         return offsets(centre, ctx)
 
     def projected(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return W q_i, B H Q D.
+        """Return W q_i, of shape (B, H, Q, D).
 
-        With few queries per sentence, one product for all sentences avoids a copy of W for each.
+        If there are few queries per sentence, one product for all sentences is computed, which
+        avoids copying W for each sentence.
         """
         if ctx.is_square:
             return q @ self.hidden.transpose(-1, -2)
@@ -87,10 +84,11 @@ class LocalHard(ScoreMask, WeightChange):
 
 
 class LocalSoft(ScoreBias):
-    """Adds a Gaussian bias to the scores, whose centre and width are predicted from the query.
+    """Adds a Gaussian bias, whose centre and width are predicted from the query, to the scores.
 
-    s_ij - (j - P_i)^2 / (2 sigma_i^2), sigma_i = D_i/2; P_i = I sigmoid(U_p·tanh(W q_i)) and
-    D_i = I sigmoid(U_d·tanh(W q_i)). W acts on all heads together; each head has its U_p and U_d.
+    The score becomes s_ij - (j - P_i)^2 / (2 sigma_i^2), with sigma_i = D_i/2, P_i = I
+    sigmoid(U_p·tanh(W q_i)) and D_i = I sigmoid(U_d·tanh(W q_i)). W is applied to the concatenated
+    heads, whereas each head has its own U_p and U_d.
     """
 
     name = "local_soft"
@@ -121,17 +119,26 @@ class LocalSoft(ScoreBias):
 
 
 def part_of_length(x: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return I sigmoid(x), B H Q, in float32 or better; half precision is too coarse."""
+    """Return I * sigmoid(x), of shape (B, H, Q), in at least float32.
+
+    Half precision is not accurate enough.
+    """
     return torch.sigmoid(at_least_float32(x)) * ctx.lengths[:, None, None]
 
 
 def from_query(centre: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return the mean offset of the centres, B H Q, from their queries, H."""
+    """Return the mean offset of the centres from their queries, of shape (H,).
+
+    The centres have the shape (B, H, Q).
+    """
     return mean_of_real(centre - ctx.query_positions[:, None], ctx)
 
 
 def mean_of_real(x: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return the mean of x, B H Q, over all queries that are not padding, H."""
+    """Return the mean of x over all queries that are not padding, of shape (H,).
+
+    x has the shape (B, H, Q).
+    """
     x = x.detach().transpose(0, 1)  # H B Q
     if ctx.real_queries is None:
         return x.mean((-1, -2))
@@ -140,5 +147,5 @@ def mean_of_real(x: Tensor, ctx: AttentionContext) -> Tensor:
 
 
 def offsets(centre: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return the offset of each key from each centre, B H Q K."""
+    """Return the offset of each key from each centre, of shape (B, H, Q, K)."""
     return ctx.positions[:, None, None, :] - centre[..., None]

@@ -1,9 +1,7 @@
-"""Base classes of attention mechanisms, one for each stage in which a mechanism can act.
+"""The base class of attention mechanisms.
 
-A mechanism is a module that inherits the classes of its stages; `pipeline.attend` calls the stages
-in a fixed order. Its options are a dataclass, which defines their names, types and defaults in
-specifications. Most stages receive q: B H Q D, the queries of the mechanism's heads after all
-transforms.
+A mechanism is a module that inherits from one or more stage classes, which are defined in
+stages.py. Its options are a dataclass that defines their names, types and defaults.
 """
 
 from __future__ import annotations
@@ -27,23 +25,25 @@ Heads = tuple[int, ...] | None  # indices of attention heads; None: all heads
 class Observer(Protocol):
     """A callback that receives the result of each stage of a layer, in the order of the pipeline.
 
-    The calls of `tell` in pipeline.py and multihead.py define the names of the tensors.
+    The names of the tensors are defined by the calls to `tell` in pipeline.py and multihead.py.
     """
 
     def __call__(self, stage: str, mechanism: Mechanism | None, **tensors: Tensor) -> None:
-        """Receive the tensors of a stage, of one mechanism or, with None, of the layer."""
+        """Receive the tensors of a stage; `mechanism` is None for stages of the layer itself."""
 
 
 @dataclass(frozen=True)
 class NoOptions:
-    """The options of a mechanism without any."""
+    """The empty `Options` of mechanisms without options."""
 
 
 @dataclass(frozen=True)
 class AttentionShape:
     """The sizes of a model that determine the shapes of a mechanism's parameters.
 
-    shape = AttentionShape(heads=8, head_width=64)
+    Example:
+
+        shape = AttentionShape(heads=8, head_width=64)
     """
 
     heads: int
@@ -60,7 +60,7 @@ class AttentionShape:
 
 @dataclass(frozen=True)
 class Use:
-    """A mechanism in a specification with its options, layers and heads (None: all)."""
+    """A mechanism in a specification, with its options, layers and heads (None for all)."""
 
     mechanism: type[Mechanism]
     options: Any  # an instance of the mechanism's Options
@@ -77,7 +77,8 @@ class Use:
 class Mechanism(nn.Module):
     """Base class of all mechanisms; class attributes declare the properties of a mechanism.
 
-    The first group of attributes defines its use, the second what `fairseq_posattn.testing` checks.
+    The first group of attributes defines how the mechanism is used. The second group configures the
+    checks of `fairseq_posattn.testing`.
     """
 
     name: ClassVar[str]  # its name in specifications
@@ -100,11 +101,11 @@ class Mechanism(nn.Module):
     banded: ClassVar[bool] = False
     # Whether torch's fused kernel can be used; False: it needs the scores or weights themselves.
     fused: ClassVar[bool] = True
-    # Options with which it is tested. They should have an effect on sentences of ten pieces.
+    # Options for testing the mechanism; they should have an effect on sentences of ten pieces.
     examples: ClassVar[tuple[str, ...]] = ("",)
     # Options with which it equals plain attention after set_neutral(); None: there are none.
     neutral: ClassVar[str | None] = None
-    # Parameters with zero gradients, because they add the same to all scores of a softmax.
+    # Parameters with zero gradients, because they add a constant to all scores of a softmax.
     unseen: ClassVar[tuple[str, ...]] = ()
 
     shared: nn.Module  # the result of `for_all_layers`, unless that is None
@@ -124,20 +125,23 @@ class Mechanism(nn.Module):
 
     @classmethod
     def check(cls, options: Any, shape: AttentionShape, others: Sequence[Use]) -> None:
-        """Raise a ValueError if it does not work in a model of this shape, or together with the
-        other mechanisms of its layer."""
+        """Raise a ValueError if the mechanism does not work in a model of this shape.
+
+        Also raise a ValueError if it cannot be combined with the other mechanisms of its layer.
+        """
 
     @torch.no_grad()
     def set_neutral(self) -> None:
-        """Set the parameters so that it has no effect; by default to zeros."""
+        """Set the parameters so that the mechanism has no effect; the default sets them to zero."""
         for parameter in self.parameters():
             parameter.zero_()
 
     def for_all_layers(self) -> nn.Module | None:
         """Return a new module with the parameters that all layers share, or None.
 
-        It is called once per term of a specification. The model owns the module, and each layer of
-        the term refers to it as `self.shared`; a layer that is built alone owns it itself.
+        This method is called once per term of a specification. The model owns the module, and each
+        layer of the term refers to it as `self.shared`. A layer that is built without a model owns
+        the module itself.
         """
         return None
 
@@ -146,31 +150,33 @@ class Mechanism(nn.Module):
         self.__dict__["shared"] = shared  # bypasses the registration in nn.Module.__setattr__
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
-        """Return further matrices for posattn show by title, broadcastable to B H Q K.
+        """Return additional matrices for posattn show.
 
-        Integers, for example relations of words, are printed in the cells of the picture.
+        The keys are titles, and the matrices are broadcastable to (B, H, Q, K). Integers, for
+        example relations between words, are printed in the cells of the picture.
         """
         return {}
 
     def diagnostics(self) -> Mapping[str, Tensor]:
         """Return learnt or predicted values by name, for TensorBoard and the report.
 
-        Each has one value per head of the mechanism, H, or a single one for the layer. Values that
-        are predicted from the input, such as the centre of a window, are means over the last batch,
-        and are available only if `watching` was set.
+        Each tensor contains one value per head of the mechanism, or a single value for the layer.
+        Values that are predicted from the input, such as the centre of a window, are averaged over
+        the last batch. These means are available only if `watching` was set.
         """
         return self.seen
 
     def watch(self, **predicted: Tensor) -> None:
-        """Store means over sentences and queries, H or a scalar, which `diagnostics` returns.
+        """Store means over sentences and queries, which `diagnostics` then returns.
 
-        Underscores in the names become spaces.
+        Each mean has one value per head or is a scalar. Underscores in the names are replaced with
+        spaces.
         """
         for name, number in predicted.items():
             self.seen[name.replace("_", " ")] = number.detach()
 
     def on_heads(self, x: Tensor) -> Tensor:
-        """Return the heads of x, B H ..., on which this mechanism acts."""
+        """Select the heads of x, of shape (B, H, ...), on which this mechanism acts."""
         if self.heads is None:
             return x
         first, last = self.heads[0], self.heads[-1]
@@ -180,125 +186,8 @@ class Mechanism(nn.Module):
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Convert half precision to float32; it is too coarse for positions and exponents."""
+    """Convert half precision to float32.
+
+    Half precision is not accurate enough for positions and exponents.
+    """
     return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-class PreAttention(Mechanism):
-    """A mechanism that changes the input of its layer before the attention."""
-
-    def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the new input of the layer, T B C, with any residual connection added to it."""
-        raise NotImplementedError
-
-
-class QKVTransform(Mechanism):
-    """A mechanism that changes queries, keys and values."""
-
-    def transform(
-        self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return new queries, keys and values, with the shapes of those given."""
-        raise NotImplementedError
-
-    def transform_queries(self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return new queries only. In incremental decoding, cross-attention calls this method,
-        because its keys and values were transformed in the first step. Override it to save time."""
-        return self.transform(q, k, v, ctx)[0]
-
-
-class KeyExpansion(Mechanism):
-    """A mechanism that gives each head `copies` keys and values per piece, in one softmax."""
-
-    copies: int = 1
-
-    def expand(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return keys and values, B H copies·K D, one copy after the other, and a bool mask of
-        those that exist, 1 H 1 copies·K."""
-        raise NotImplementedError
-
-
-class ScoreBias(Mechanism):
-    """A mechanism that adds a bias to the scaled scores."""
-
-    def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, broadcastable to B H Q K."""
-        raise NotImplementedError
-
-
-class KeyBias(Mechanism):
-    """A mechanism that adds a bias that also depends on the keys to the scaled scores."""
-
-    def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, broadcastable to B H Q K. k are the keys after all transforms."""
-        raise NotImplementedError
-
-
-class ScoreChange(Mechanism):
-    """A mechanism that changes the scaled scores."""
-
-    fused = False
-
-    def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the new scores. Old and new scores are B H Q K."""
-        raise NotImplementedError
-
-
-class ScoreMask(Mechanism):
-    """A mechanism that limits which keys a query may attend to."""
-
-    local: ClassVar[bool] = False  # whether it allows only keys near some position
-    keeps_self: bool = True  # whether a piece may always attend to itself
-
-    @classmethod
-    def forbids(cls, options: Any) -> bool:
-        """Return whether the mechanism masks any key with these options."""
-        return True
-
-    def reach(self, ctx: AttentionContext) -> int | None:
-        """Return the largest distance between a query and an allowed key, so that scores can be
-        computed in bands. None: the distance is unlimited, or bands are slower for this batch.
-        """
-        return None
-
-    def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return a bool mask, broadcastable to B H Q K: True = the query may attend to the key."""
-        raise NotImplementedError
-
-
-class WeightChange(Mechanism):
-    """A mechanism that changes the weights after the softmax; masked ones are reset to zero."""
-
-    fused = False
-
-    def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the new weights. Old and new weights are B H Q K."""
-        raise NotImplementedError
-
-
-class ValueTerm(Mechanism):
-    """A mechanism that adds a term to the output of a head, computed from the weights."""
-
-    fused = False
-
-    def value_term(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the term, B H Q D; the weights are B H Q K."""
-        raise NotImplementedError
-
-
-class PostAttention(Mechanism):
-    """A mechanism that replaces the output of the attention."""
-
-    def replace(self, x: Tensor, out: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the new output, T B C, from the attention's input x and its output out, T B C."""
-        raise NotImplementedError
-
-
-class FastPath(Mechanism):
-    """A mechanism that knows a faster way to the output where nothing else acts on the scores."""
-
-    def fast_path(
-        self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext, dropout: float
-    ) -> Tensor | None:
-        """Return the output, B H Q D, from q, k and v, B H Q D; or None to take the usual way."""
-        raise NotImplementedError

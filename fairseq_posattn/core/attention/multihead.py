@@ -9,26 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    Mechanism,
-    Observer,
-    PostAttention,
-    PreAttention,
-)
+from fairseq_posattn.core.attention.mechanism import Mechanism, Observer
 from fairseq_posattn.core.attention.pipeline import attend, of_stage, tell
+from fairseq_posattn.core.attention.stages import PostAttention, PreAttention
 from fairseq_posattn.core.attention.supervised import Supervised
 from fairseq_posattn.errors import InputError
 
 
 class MultiheadSelfAttention(nn.Module):
-    """Multi-head self-attention with mechanisms; `build_self_attention` makes one.
+    """Multi-head self-attention with mechanisms; use `build_self_attention` to create a layer.
 
         x = layer.before(x, ctx)
         out, weights = layer(x, ctx, need_weights=True)  # T B C and B H T T
 
-    Parameters have fairseq's names and are created and initialised in fairseq's order, so that its
-    checkpoints can be loaded and a random seed yields the same model. Inputs are T B C as in
-    fairseq, because another layout would sum the gradients in another order.
+    Parameters have the same names as in fairseq and are created and initialised in the same order.
+    Therefore, fairseq's checkpoints can be loaded, and the same random seed gives the same model.
+    As in fairseq, inputs have the shape (T, B, C); with another layout, gradients would be summed
+    in a different order.
     """
 
     def __init__(
@@ -40,10 +37,16 @@ class MultiheadSelfAttention(nn.Module):
         bias: bool = True,
         output: bool = True,
     ):
-        """bias: whether the projections have one; output: whether there is an output projection."""
+        """Create the projections and add the mechanisms.
+
+        bias: whether the projections of queries, keys and values have a bias.
+        output: whether the layer has an output projection.
+        """
         super().__init__()
         if width % heads:
-            raise InputError(f"{heads} attention heads do not divide the width {width}; change one")
+            raise InputError(
+                f"{heads} attention heads do not divide the width {width}; change one of the two"
+            )
         self.heads = heads
         self.k_proj = nn.Linear(width, width, bias=bias)
         self.v_proj = nn.Linear(width, width, bias=bias)
@@ -54,7 +57,7 @@ class MultiheadSelfAttention(nn.Module):
         self.dropout_module = dropout
 
     def reset_parameters(self) -> None:
-        """Initialise the projections like fairseq."""
+        """Initialise the projections as fairseq does."""
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
         if isinstance(self.out_proj, nn.Linear):
@@ -62,9 +65,9 @@ class MultiheadSelfAttention(nn.Module):
             nn.init.zeros_(self.out_proj.bias)
 
     def before(self, x: Tensor, ctx: AttentionContext, observe: Observer | None = None) -> Tensor:
-        """Apply the mechanisms that change the layer's input x, T B C.
+        """Apply the mechanisms that change the layer's input x, of shape (T, B, C).
 
-        Call it before the residual connection of the layer branches off.
+        Call this method before the layer's residual connection branches off.
         """
         for mechanism in of_stage(self.mechanisms.values(), PreAttention):
             tell(observe, "before", mechanism, x=x)
@@ -78,12 +81,18 @@ class MultiheadSelfAttention(nn.Module):
         need_weights: bool = False,
         observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output, T B C, and with `need_weights` the weights, B H T T, else None."""
+        """Return the output and, if requested, the attention weights (otherwise None).
+
+        The shapes are (T, B, C) for the output and (B, H, T, T) for the weights.
+        """
         q, k, v = self.project(x)
         return self.attend(x, q, k, v, ctx, need_weights, observe)
 
     def project(self, x: Tensor) -> list[Tensor]:
-        """Project the input x, T B C, to queries, keys and values, each B H T D."""
+        """Project the input x, of shape (T, B, C), to queries, keys and values.
+
+        Each result has the shape (B, H, T, D).
+        """
         return [self.split(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj)]
 
     def attend(
@@ -96,9 +105,9 @@ class MultiheadSelfAttention(nn.Module):
         need_weights: bool = False,
         observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Like `forward`, but with projected queries, keys and values.
+        """Like `forward`, but with queries, keys and values that have already been projected.
 
-        Incremental decoding passes the keys and values of earlier steps.
+        Incremental decoding also passes the keys and values of earlier steps.
         """
         mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
         out, weights = attend(q, k, v, ctx, mechanisms, self.dropout_module, need_weights, observe)
@@ -109,9 +118,9 @@ class MultiheadSelfAttention(nn.Module):
         return out, weights
 
     def take_supervision(self) -> Tensor | None:
-        """Return the total of `Supervised.take_supervision` over the mechanisms, or None.
+        """Return the sum of `Supervised.take_supervision` over all mechanisms, or None.
 
-        Call it once after each `forward`.
+        Call this method once after each call of `forward`.
         """
         taken = [
             mechanism.take_supervision()
@@ -121,7 +130,10 @@ class MultiheadSelfAttention(nn.Module):
         return torch.stack(found).sum(dim=0) if found else None
 
     def split(self, x: Tensor) -> Tensor:
-        """Split x, T B C, into heads, B H T D, by the operations of torch, for equal gradients."""
+        """Split x, of shape (T, B, C), into heads: (B, H, T, D).
+
+        The same operations as in torch are used, so that gradients are exactly equal.
+        """
         length, batch, width = x.shape
         x = x.view(length, batch * self.heads, width // self.heads).transpose(0, 1)
         return x.view(batch, self.heads, length, -1)

@@ -1,9 +1,10 @@
 """Parent-scaled self-attention, PASCAL (Bugliarello and Okazaki 2020).
 
-s_ij is multiplied by the density of N(m_i, 1) at j, which is (2 pi)^(-1/2) exp(-(j - m_i)^2 / 2).
-m_i is the mean position of the pieces of the parent of i's word; for the root, the end of sentence
-and words whose parent was truncated (our addition), of their own pieces. By default it acts on the
-first five heads of the first layer.
+The score s_ij is multiplied by the density of N(m_i, 1) at j, which is (2 pi)^(-1/2) exp(-(j -
+m_i)^2 / 2). Here, m_i is the mean position of the pieces of the parent word of piece i. For the
+root, the end-of-sentence symbol and words whose parent was truncated, m_i is the mean position of
+their own pieces; this is our addition. By default, the mechanism acts on the first five heads of
+the first layer.
 """
 
 import math
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import ScoreChange
+from fairseq_posattn.core.attention.stages import ScoreChange
 
 
 class ParentScaled(ScoreChange):

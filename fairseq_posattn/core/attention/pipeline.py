@@ -1,9 +1,12 @@
-"""Compute attention, calling the stages of all mechanisms in this fixed order:
+"""Compute attention, calling the stages of all mechanisms in a fixed order.
 
-transforms of q, k, v -> further keys and values -> scaled scores -> score biases and changes, in
-the order of the specification -> AND of the masks -> losses of supervised heads -> softmax in
-float32 -> weight changes, each followed by the mask -> dropout -> values -> value terms. Tensors
-are B H Q D and B H Q K, with heads as a separate axis.
+First, queries, keys and values are transformed, and keys and values are expanded. Biases and other
+changes are applied to the scaled scores in the order of the specification. All masks are combined,
+supervised heads compute their losses, and the softmax is computed in float32. Finally, weights are
+changed (the mask is reapplied after each change), dropout is applied, the weighted sum of the
+values is computed, and value terms are added.
+
+Tensors have the shape (B, H, Q, D) or (B, H, Q, K), with heads as a separate axis.
 """
 
 from __future__ import annotations
@@ -31,12 +34,11 @@ from fairseq_posattn.core.attention.kernels import (
     spread,
     sum_copies,
 )
-from fairseq_posattn.core.attention.mechanism import (
+from fairseq_posattn.core.attention.mechanism import Mechanism, Observer
+from fairseq_posattn.core.attention.stages import (
     FastPath,
     KeyBias,
     KeyExpansion,
-    Mechanism,
-    Observer,
     QKVTransform,
     ScoreBias,
     ScoreChange,
@@ -64,12 +66,13 @@ def attend(
     need_weights: bool = False,
     observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the output, B H Q D, and with `need_weights` the weights before dropout, B H Q K.
+    """Return the output and, if requested, the weights before dropout (otherwise None).
 
         out, _ = attend(q, k, v, ctx, mechanisms)
 
-    q: B H Q D; k and v: B H K D. An observer receives the result of each stage for the heads of its
-    mechanism; fused kernels are then not used.
+    q and the output have the shape (B, H, Q, D), k and v the shape (B, H, K, D), and the weights
+    the shape (B, H, Q, K). An observer receives the result of each stage for the heads of the
+    mechanism. With an observer, no fused kernel is used.
     """
     for transform in of_stage(mechanisms, QKVTransform):
         q, k, v = transformed(transform, q, k, v, ctx)
@@ -126,14 +129,14 @@ def attend_transformed(
 def of_stage(
     mechanisms: Iterable[nn.Module], stage: type[Stage] | tuple[type[Stage], ...]
 ) -> list[Stage]:
-    """Return the mechanisms that act in a stage, or in one of several, in their order."""
+    """Return the mechanisms that act in the given stage or stages, in order."""
     return [m for m in mechanisms if isinstance(m, stage)]
 
 
 def transformed(
     mechanism: QKVTransform, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
 ) -> list[Tensor]:
-    """Apply a transform to its heads, and return queries, keys and values of all heads."""
+    """Apply a transform to the heads of a mechanism; return q, k and v of all heads."""
     wholes = (q, k, v)
     part = mechanism.on_heads
     parts = mechanism.transform(part(q), part(k), part(v), ctx)
@@ -143,7 +146,7 @@ def transformed(
 def transformed_queries(
     mechanism: QKVTransform, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
 ) -> Tensor:
-    """Like `transformed`, but return queries only; keys and values are transformed already."""
+    """Like `transformed`, for keys and values that are already transformed; return only q."""
     part = mechanism.on_heads
     return put_back(q, mechanism.transform_queries(part(q), part(k), part(v), ctx), mechanism.heads)
 
@@ -169,7 +172,7 @@ def fast_path(
     mechanisms: Sequence[Mechanism],
     dropout: nn.Module | None,
 ) -> Tensor | None:
-    """Return the output of `FastPath.fast_path` if a single mechanism acts and has one."""
+    """Return the output of `FastPath.fast_path`, or None if several mechanisms act on scores."""
     at_work = of_stage(mechanisms, ON_SCORES)
     if len(at_work) == 1 and isinstance(at_work[0], FastPath):
         return at_work[0].fast_path(q, k, v, ctx, dropout_rate(dropout))
@@ -177,7 +180,10 @@ def fast_path(
 
 
 def common_reach(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> int | None:
-    """Return the smallest reach of the masks if all mechanisms support bands, else None."""
+    """Return the smallest reach of all masks, or None.
+
+    None means that banded attention cannot be used, or that no mask has a limited reach.
+    """
     at_work = of_stage(mechanisms, ON_SCORES)
     if not ctx.is_square or not all(m.banded for m in at_work):
         return None
@@ -192,7 +198,7 @@ def spread_bias(
     ctx: AttentionContext,
     observe: Observer | None = None,
 ) -> Tensor:
-    """Return the bias of a mechanism, expanded to all heads, in the precision of the scores."""
+    """Return the bias of a mechanism for all heads, in the precision of the scores."""
     own = mechanism.on_heads(q)
     if isinstance(mechanism, KeyBias):
         bias = mechanism.key_bias(own, mechanism.on_heads(k), ctx)
@@ -211,7 +217,10 @@ def allowed_pairs(
     mechanisms: Sequence[Mechanism],
     observe: Observer | None = None,
 ) -> Tensor | None:
-    """Return the AND of all masks, broadcastable to B H Q K, True = allowed; None: no mask."""
+    """Return the conjunction of all masks, broadcastable to (B, H, Q, K).
+
+    True means that the query may attend to the key. None means that there is no mask.
+    """
     masks = []
     for m in of_stage(mechanisms, ScoreMask):
         own = m.allowed(m.on_heads(q), ctx)
@@ -243,7 +252,8 @@ def explicit_attention(
 ) -> tuple[Tensor, Tensor | None]:
     """Compute output and weights step by step, for mechanisms that need scores or weights.
 
-    copies: number of copies of each key in k and v. single: the keys without their copies.
+    copies: number of copies of each key in k and v.
+    single: the keys without their copies.
     """
     scores = scaled_scores(q, k)  # B H Q K, or copies·K
     for m in of_stage(mechanisms, (*BIASES, ScoreChange)):

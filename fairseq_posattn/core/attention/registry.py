@@ -1,4 +1,4 @@
-"""The registry of mechanisms, and the text that `--encoder-attention help` prints about them."""
+"""The registry of mechanisms, and the output of `--encoder-attention help`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from fairseq_posattn.core.attention.directional import Directional
 from fairseq_posattn.core.attention.disentangled import Disentangled
 from fairseq_posattn.core.attention.gaussian import Gaussian
 from fairseq_posattn.core.attention.local import LocalHard, LocalSoft
-from fairseq_posattn.core.attention.mechanism import Mechanism, PostAttention, PreAttention
+from fairseq_posattn.core.attention.mechanism import Mechanism
 from fairseq_posattn.core.attention.parent_scaled import ParentScaled
 from fairseq_posattn.core.attention.relative import Relative, TreeDepthRelative, TreeRelative
 from fairseq_posattn.core.attention.rope import Rope
+from fairseq_posattn.core.attention.stages import PostAttention, PreAttention
 from fairseq_posattn.core.attention.t5_bias import T5Bias
 from fairseq_posattn.core.attention.temperature import Temperature
 from fairseq_posattn.core.attention.tree_depth_bias import TreeDepthBias
@@ -52,7 +53,7 @@ def register(mechanism: type[MechanismClass]) -> type[MechanismClass]:
         class Mine(ScoreBias):
             name = "mine"
 
-    Raise a RegistrationError, which names the class and its line, if the class is invalid.
+    Raise a RegistrationError, which states the class and its line number, if the class is invalid.
     """
     add(MECHANISMS, mechanism, Mechanism, "mechanism", TAKEN_BY_TORCH, check_texts)
     return mechanism
@@ -84,7 +85,7 @@ def reason_against_crossing(mechanism: type[Mechanism]) -> str | None:
     if not mechanism.cross_safe:
         return "relates pieces of the same sentence, not of source and target"
     if mechanism.needs_labels:
-        return "reads labels of words, which a decoder does not receive"
+        return "reads word labels, which a decoder does not receive"
     return None
 
 
@@ -93,16 +94,21 @@ def safe_across() -> dict[str, type[Mechanism]]:
 
 
 def describe(side: str = "encoder") -> str:
-    """Return the text of `--encoder-attention help`; side: encoder, decoder or cross.
+    """Return what `help` prints for an attention option, such as --encoder-attention.
 
-    print(describe("decoder"))
+        print(describe("decoder"))
+
+    side: "encoder", "decoder" or "cross".
     """
     tables = {"decoder": safe_in_decoders, "cross": safe_across}
     return description(tables[side]() if side in tables else MECHANISMS, side)
 
 
 def description(mechanisms: Mapping[str, type[Mechanism]], side: str) -> str:
-    """Return the help text of these mechanisms; side: encoder, decoder or cross."""
+    """Return the help text of some mechanisms.
+
+    side: "encoder", "decoder" or "cross".
+    """
     cross = side == "cross"
     ordered = dict(sorted(mechanisms.items()))
     remarks = {name: remark(mechanism) for name, mechanism in ordered.items()}
@@ -113,7 +119,7 @@ def description(mechanisms: Mapping[str, type[Mechanism]], side: str) -> str:
 
 
 def remark(mechanism: type[Mechanism]) -> str:
-    """Return the requirements and the default layers of a mechanism for its help text."""
+    """Return the requirements and the default layers of a mechanism, for its help text."""
     said = []
     if mechanism.needs_tree:
         said.append(NEEDS_TREES)
@@ -127,7 +133,7 @@ def remark(mechanism: type[Mechanism]) -> str:
 
 
 def heads_row(mechanism: type[Mechanism]) -> Row:
-    """Return the row of the option `heads` in the help text."""
+    """Return the row for the option `heads` in the help text."""
     usual = mechanism.usual_heads
     default = "all" if usual is None else format_numbers(usual)
     return f"heads={default}", "heads", "attention heads on which it acts"

@@ -1,16 +1,18 @@
-"""Relative positions as learnt vectors of clipped distances (Shaw et al. 2018, Eq. 3 and 4).
+"""Relative positions as learnt vectors for clipped distances (Shaw et al. 2018, Eq. 3 and 4).
 
-s_ij = q_i·(k_j + K[c(i,j)])/sqrt(d),  o_i = sum_j a_ij (v_j + V[c(i,j)]),  c(i,j) = clip(j - i)
+    s_ij = q_i·(k_j + K[c(i,j)])/sqrt(d),  o_i = sum_j a_ij (v_j + V[c(i,j)]),  c(i,j) = clip(j - i)
 
-K and V are learnt tables of 2r + 1 rows, one pair per layer. No I x I x d tensor is needed: the
-products of a query with all rows are gathered by c, and the weights are summed into 2r + 1 buckets
-before they are multiplied by V.
+K and V are learnt tables of 2r + 1 rows, one pair per layer. A tensor of shape (I, I, d) is not
+needed: the products of a query with all rows are gathered by c, and the weights are summed into 2r
++ 1 buckets before they are multiplied by V.
 
 For `tree_relative`, c(i,j) is the clipped relation of Wang et al. 2019 (Section 3.1, rules 1 and 2,
-Eq. 6); as published, its sign is query minus key, whereas that of `relative` is key minus query.
-For `tree_depth_relative`, c(i,j) = clip(depth(j) - depth(i)), the difference in depth between the
-words of key and query (Omote et al. 2019). Pieces of one word have the same depth, and the depth of
-the end of sentence is 1 + that of the deepest word.
+Eq. 6). As in the paper, its sign is that of query minus key, whereas `relative` uses key minus
+query.
+
+For `tree_depth_relative`, c(i,j) = clip(depth(j) - depth(i)), where depth(i) is the depth of the
+word of piece i (Omote et al. 2019). Pieces of one word have the same depth. The depth of the
+end-of-sentence symbol is one more than that of the deepest word.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import ScoreBias, ValueTerm, at_least_float32
+from fairseq_posattn.core.attention.mechanism import at_least_float32
+from fairseq_posattn.core.attention.stages import ScoreBias, ValueTerm
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import at_least
 
@@ -43,7 +46,7 @@ class ByTables(ScoreBias, ValueTerm):
     neutral: ClassVar[str | None] = ""
 
     def make_tables(self, rows: int, shared_heads: bool) -> None:
-        """Create the tables K and V: one pair for all heads, or one per head."""
+        """Create the tables K and V: one pair for all heads, or one pair per head."""
         tables = 1 if shared_heads else self.head_count
         size = (tables, rows, self.shape.head_width)
         self.keys = nn.Parameter(torch.empty(size))  # K
@@ -52,7 +55,10 @@ class ByTables(ScoreBias, ValueTerm):
             nn.init.xavier_uniform_(table)
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the table row for each query and key, B 1 Q K or 1 1 Q K."""
+        """Return the table row for each query and key.
+
+        The shape is (B, 1, Q, K) or (1, 1, Q, K).
+        """
         raise NotImplementedError
 
     def diagnostics(self) -> Mapping[str, Tensor]:
@@ -71,7 +77,7 @@ class ByTables(ScoreBias, ValueTerm):
 
 
 class TableByRelation(ByTables):
-    """Base class of mechanisms with tables that are indexed by a clipped integer relation."""
+    """Base class of mechanisms whose tables are indexed by a clipped integer relation."""
 
     Options = RelativeOptions
     options: RelativeOptions
@@ -80,7 +86,10 @@ class TableByRelation(ByTables):
         self.make_tables(2 * self.options.max + 1, self.options.shared_heads)
 
     def relation(self, ctx: AttentionContext) -> Tensor:
-        """Return the relation of query and key as an integer, broadcastable to B Q K."""
+        """Return the relation between each query and key as an integer.
+
+        The result is broadcastable to (B, Q, K).
+        """
         raise NotImplementedError
 
     def rows(self, ctx: AttentionContext) -> Tensor:
@@ -95,12 +104,12 @@ class TableByRelation(ByTables):
 
 
 def for_product(tables: Tensor) -> Tensor:
-    """Drop the axis of a table that all heads share, so that one matrix product suffices."""
+    """Drop the first axis of a table that all heads share, so that one matrix product suffices."""
     return tables[0] if len(tables) == 1 else tables
 
 
 class Relative(TableByRelation):
-    """Adds a learnt vector of the distance, key minus query, to each key and value."""
+    """Adds a learnt vector for the distance between query and key to each key and value."""
 
     name = "relative"
     paper = "Shaw et al. 2018, Eq. 3 and 4"
@@ -116,7 +125,8 @@ class Relative(TableByRelation):
 class TreeRelative(TableByRelation):
     """Adds a learnt vector of the relation in the dependency tree to each key and value.
 
-    The relation is +1 or -1 along an edge, else the sum of the depths with the sign of i - j.
+    The relation is +1 or -1 along an edge of the tree. Otherwise, it is the sum of the two depths,
+    with the sign of i - j.
     """
 
     name = "tree_relative"
@@ -133,7 +143,7 @@ class TreeRelative(TableByRelation):
 
 
 class TreeDepthRelative(TableByRelation):
-    """Adds a learnt vector of the difference in tree depth to each key and value."""
+    """Adds a learnt vector for the difference in tree depth to each key and value."""
 
     name = "tree_depth_relative"
     paper = "Omote et al. 2019"

@@ -1,8 +1,9 @@
 """Rotary position embedding of queries and keys (RoPE; Su et al. 2021, Eq. 15 and 34).
 
-q_i -> R_i q_i and k_j -> R_j k_j, where R_i rotates the m-th pair of dimensions of a head by the
-angle i base^(-2m/d), m = 0 ... d/2 - 1. Scores thus depend on the distance of query and key. Values
-are not rotated. Combine it with positions `none`.
+Queries q_i become R_i q_i, and keys k_j become R_j k_j. R_i rotates the m-th pair of dimensions of
+a head by the angle i base^(-2m/d), m = 0 ... d/2 - 1. Therefore, scores depend on positions only
+through the distance between query and key. Values are not rotated. Disable absolute positions
+(`none`) when using this mechanism.
 """
 
 from __future__ import annotations
@@ -14,12 +15,8 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    QKVTransform,
-    Use,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_least_float32
+from fairseq_posattn.core.attention.stages import QKVTransform
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import limit, one_of
 
@@ -55,8 +52,8 @@ class Rope(QKVTransform):
     def check(cls, options: RopeOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
         if shape.head_width % 2:
             raise ValueError(
-                f"it needs an even head width, but that is {shape.head_width}; change the number "
-                "of heads or the width of the model"
+                f"it needs an even head width, but each head has the width {shape.head_width}; "
+                "change the number of heads or the width of the model"
             )
 
     def transform(
@@ -72,13 +69,16 @@ class Rope(QKVTransform):
     def angles(
         self, ctx: AttentionContext, width: int, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines of the angles per position and pair, B or 1, 1 K D/2 each."""
+        """Return the cosines and sines of the angles for each position and pair of dimensions.
+
+        Both have the shape (B, 1, K, D/2), or (1, 1, K, D/2) if there is no padding.
+        """
         pair = torch.arange(0, width, 2, device=ctx.device, dtype=torch.float64)  # 2m
         angles = ctx.positions[..., None] * self.options.base ** (-pair / width)
         return angles.cos().to(dtype)[:, None], angles.sin().to(dtype)[:, None]
 
     def turned(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Rotate the pairs of dimensions of x, B H K D."""
+        """Rotate the pairs of dimensions of x, of shape (B, H, K, D)."""
         wide = at_least_float32(x)
         if self.options.layout == "halves":
             one, two = wide.chunk(2, dim=-1)

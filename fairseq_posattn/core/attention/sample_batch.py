@@ -1,4 +1,4 @@
-"""A small batch of padded sentences with random trees for testing mechanisms."""
+"""A small batch of padded sentences with random trees, for testing mechanisms."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ Tree = tuple[list[int], list[int]]
 
 
 def random_tree(pieces: int, seed: int) -> Tree:
-    """Return the word index of each piece and of the end of sentence, and the parent of each word.
+    """Return the word of each piece and the parent of each word in a random tree.
 
-    The root is its own parent.
+    The first list contains indices of words and also includes the end-of-sentence symbol. In the
+    second list, the root is its own parent.
     """
     rng = random.Random(seed)
     words = [0] if pieces else []
@@ -40,7 +41,7 @@ TREES = [random_tree(9, 1), random_tree(5, 2), random_tree(1, 3), random_tree(0,
 def context(
     trees: Sequence[Tree], length: int | None = None, left: bool = False, width: int | None = None
 ) -> AttentionContext:
-    """Return the context of several sentences, padded on one side to the same length."""
+    """Return the context of several sentences, padded on the left or on the right."""
     length = length or max(len(words) for words, _ in trees)
     width = width or max(1, *(len(parents) for _, parents in trees))
     words = torch.full((len(trees), length), -1)
@@ -56,13 +57,16 @@ def context(
 
 
 def some_brackets(real: Tensor) -> Tensor:
-    """Return numbers of open brackets, B K; of every six pieces, two open and two close one."""
+    """Return the number of open brackets after each piece, of shape (B, K).
+
+    Of every six pieces, two are opening and two are closing brackets.
+    """
     place = (real.long().cumsum(dim=1) - 1) % 6
     return depths(real & ((place == 1) | (place == 2)), real & ((place == 4) | (place == 5)))
 
 
 def some_labels(parents: Tensor) -> Tensor:
-    """Return pseudo-random relations and tags of the words, 2 B W."""
+    """Return pseudo-random relations and parts of speech, of shape (2, B, W)."""
     place = torch.arange(parents.size(1))
     own = [
         UNKNOWN_LABEL + (place * 7919 + parents * 10477) // (13 + k) % (n - UNKNOWN_LABEL)
@@ -77,7 +81,10 @@ def inputs(
     left: bool = False,
     dtype: torch.dtype = torch.double,
 ) -> Tensor:
-    """Return inputs, T B C: fixed values for each sentence, and random ones in the padding."""
+    """Return inputs of shape (T, B, C).
+
+    The values of each sentence are the same in every batch; those of padding are random.
+    """
     x = torch.randn(ctx.length, len(trees), WIDTH, dtype=dtype)
     for row, (words, _) in enumerate(trees):
         start = ctx.length - len(words) if left else 0
@@ -88,7 +95,7 @@ def inputs(
 
 
 def real_pieces(ctx: AttentionContext) -> Tensor:
-    """Return which pieces are not padding, B K or 1 K."""
+    """Return a mask of the pieces that are not padding, of shape (B, K) or (1, K)."""
     if ctx.real is not None:
         return ctx.real
     return torch.ones(1, ctx.length, dtype=torch.bool)

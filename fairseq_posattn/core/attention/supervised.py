@@ -1,4 +1,4 @@
-"""The stage in which heads are supervised by trees, with its targets and loss."""
+"""The stage that trains heads on dependency trees, with its targets and its loss."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from fairseq_posattn.core.source_tree import PADDING, SourceTree
 
 
 class Supervised(Mechanism):
-    """A mechanism whose heads learn from the trees of the training data.
+    """Trains heads on the trees of the training data.
 
-    `--criterion tree_supervised_cross_entropy` adds their loss to that of the translation.
+    `--criterion tree_supervised_cross_entropy` adds the loss of these heads to the translation
+    loss.
     """
 
     fused = False
@@ -23,29 +24,31 @@ class Supervised(Mechanism):
     found: Tensor | None = None
 
     def supervise(self, scores: Tensor, ctx: AttentionContext) -> Tensor | None:
-        """Return four sums over pieces and heads, as `supervision` computes them: the loss, the
-        pieces with a target, the correct words, and all words. None: the batch has no trees.
+        """Return four sums over pieces and heads, as computed by `supervision`, or None.
 
-        The scores are B H Q K, the input of the softmax, in float32 or better; masked keys have
-        the lowest possible score.
+        The four sums are the loss, the number of pieces with a target, the number of correct words,
+        and the number of words. None means that the batch has no trees. The scores are the input of
+        the softmax, of shape (B, H, Q, K), in float32 or better. Masked keys have the lowest finite
+        score.
         """
         raise NotImplementedError
 
     def take_supervision(self) -> Tensor | None:
-        """Return what `supervise` found in the last batch, once.
+        """Return the result of `supervise` for the last batch, and reset it.
 
-        The layer returns it with its output, so that it has a gradient under activation
-        checkpointing, too.
+        The layer returns this result together with its output, so that gradients are computed even
+        under activation checkpointing.
         """
         found, self.found = self.found, None
         return found
 
 
 def supervision(scores: Tensor, targets: ParentTargets) -> Tensor:
-    """Return the four sums that `Supervised.supervise` returns, for these targets.
+    """Return the four sums that `Supervised.supervise` returns, for the given targets.
 
-    Use scores in float32: in half precision, small weights underflow and give an infinite loss. A
-    word is correct if its last piece has the highest score for a piece of the target word.
+    Pass scores in float32: in half precision, small weights underflow, and the loss becomes
+    infinite. A word counts as correct if its last piece has the highest score for a piece of the
+    target word.
     """
     lowest = torch.finfo(scores.dtype).min
     on_target = scores.masked_fill(~targets.allowed[:, None], lowest).logsumexp(dim=-1)  # B H Q
@@ -65,13 +68,17 @@ NO_WORD = -2  # differs from the word index of every piece and of padding
 
 @dataclass(frozen=True)
 class ParentTargets:
-    """The target pieces of each piece of a batch, computed without a loop over words.
+    """The target pieces of each piece in a batch.
 
         targets = ParentTargets.all(ctx.tree)
 
-    allowed: bool, B Q K, the targets. known: bool, B Q, which pieces have a target. words: B T, the
-    word of each piece. parents: B T, the parent of this word; the root is its own parent. ends:
-    bool, B T, the last pieces of words with a known parent.
+    The targets are computed without a loop over words.
+
+    allowed: boolean mask of the targets of each piece, of shape (B, Q, K).
+    known: boolean mask of the pieces that have a target, of shape (B, Q).
+    words: the word of each piece, of shape (B, T).
+    parents: the parent of this word, of shape (B, T). The root is its own parent.
+    ends: boolean mask of the last pieces of words whose parent is known, of shape (B, T).
     """
 
     allowed: Tensor
@@ -82,12 +89,12 @@ class ParentTargets:
 
     @property
     def weights(self) -> Tensor:
-        """Return attention weights that are uniform over the targets, B Q K."""
+        """Return attention weights that are uniform over the targets, of shape (B, Q, K)."""
         return self.allowed / self.allowed.sum(dim=-1, keepdim=True).clamp(min=1)
 
     @classmethod
     def all(cls, tree: SourceTree) -> ParentTargets:
-        """The targets of each piece are all pieces of the parent of its word."""
+        """Return targets in which each piece attends to all pieces of its word's parent."""
         parents = parents_or_own(tree)
         keys = tree.words.masked_fill(~tree.is_word, NO_WORD + PADDING)
         allowed = parents[:, :, None] == keys[:, None, :]
@@ -95,7 +102,11 @@ class ParentTargets:
 
     @classmethod
     def first(cls, tree: SourceTree) -> ParentTargets:
-        """The target is the next piece of the word, or for its last piece the parent's first."""
+        """Return targets with at most one target per piece.
+
+        The target of a word's last piece is the first piece of the parent (for the root: the piece
+        itself). The target of any other piece is the next piece.
+        """
         parents = parents_or_own(tree)
         words, columns = tree.words, torch.arange(tree.words.size(1), device=tree.words.device)
         before = words.roll(1, dims=1)
@@ -118,13 +129,16 @@ class ParentTargets:
 
 
 def parents_or_own(tree: SourceTree) -> Tensor:
-    """Return the parent of each piece's word, B T, at the root itself; else NO_WORD."""
+    """Return the parent of each piece's word, of shape (B, T).
+
+    The root is its own parent. The value for pieces outside of words is NO_WORD.
+    """
     inside = tree.words.clamp(0, tree.parents.size(1) - 1)
     return tree.parents.gather(1, inside).masked_fill(~tree.is_word, NO_WORD)
 
 
 def last_pieces(tree: SourceTree) -> Tensor:
-    """Return which pieces are the last of their words, bool, B T."""
+    """Return a boolean mask of the last piece of each word, of shape (B, T)."""
     following = tree.words.roll(-1, dims=1)
     following[:, -1] = PADDING
     return tree.is_word & (tree.words != following)

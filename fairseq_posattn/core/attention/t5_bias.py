@@ -1,11 +1,11 @@
-"""The relative position bias of T5: a learnt bias for each range of distances (Raffel et al. 2020,
-Section 2.1).
+"""The relative position bias of T5 (Raffel et al. 2020, Section 2.1).
 
-s_ij + b_h[bucket(j - i)]. In an encoder, half of the buckets are for keys after the query; in a
-decoder, all are for the past. The first half of the buckets of a side covers one distance each. The
-others cover ranges that grow by a constant factor up to `max`, and the last one all distances
-beyond. As in T5, all layers share one table; unlike in T5, scores are divided by sqrt(d) by
-default.
+A learnt bias for each range of distances is added to the score: s_ij + b_h[bucket(j - i)]. In an
+encoder, half of the buckets are for keys after the query; in a decoder, all buckets are for
+previous keys. On each side, each bucket of the first half covers exactly one distance. The other
+buckets cover ranges that grow by a constant factor up to `max`, and the last bucket covers all
+larger distances. As in T5, all layers share one table. Unlike in T5, scores are divided by sqrt(d)
+by default.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import QKVTransform, ScoreBias, at_least_float32
+from fairseq_posattn.core.attention.mechanism import at_least_float32
+from fairseq_posattn.core.attention.stages import QKVTransform, ScoreBias
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import limit, one_of
 
@@ -27,9 +28,9 @@ class T5BiasOptions:
     buckets: int = option(
         32,
         "number of buckets, an even number",
-        limit(lambda count: count > 3 and count % 2 == 0, "an even number from 4 on"),
+        limit(lambda count: count > 3 and count % 2 == 0, "an even number of at least 4"),
     )
-    max: int = option(128, "put all keys of a side from this distance on into one bucket")
+    max: int = option(128, "assign all keys at this distance or farther to one bucket per side")
     shared: str = option(
         "layers",
         "layers: all layers share one table, as in T5; nothing: each layer has its own",
@@ -55,7 +56,7 @@ class Table(nn.Module):
 
 
 class T5Bias(ScoreBias, QKVTransform):
-    """Adds a learnt bias per head and range of distances to the scores."""
+    """Adds to the scores a learnt bias for each head and each range of distances."""
 
     name = "t5_bias"
     paper = "Raffel et al. 2020, Section 2.1"
@@ -100,14 +101,14 @@ class T5Bias(ScoreBias, QKVTransform):
         return (q if self.options.scaled else q * q.size(-1) ** 0.5), k, v
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, 1 H Q K."""
+        """Return the bias, of shape (1, H, Q, K)."""
         return self.table.scores[:, self.rows(ctx)][None]
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
         return {"bucket of the distance": self.rows(ctx)[None, None]}
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the bucket for each query and key, Q K."""
+        """Return the bucket for each query and key, of shape (Q, K)."""
         return ctx.cached((T5Bias, self.options), lambda: self.buckets(ctx.distances, ctx.causal))
 
     def buckets(self, distances: Tensor, causal: bool) -> Tensor:
@@ -117,9 +118,9 @@ class T5Bias(ScoreBias, QKVTransform):
 
 
 def starts_of(buckets: int, longest: int) -> list[int]:
-    """Return the smallest distance in each bucket of a side.
+    """Return the smallest distance in each bucket of one side.
 
-    It uses integer arithmetic, because rounding errors of a logarithm could shift a boundary.
+    The computation uses integers, because rounding errors of a logarithm might shift a boundary.
     """
     exact = buckets // 2
     rest = buckets - exact

@@ -1,7 +1,7 @@
-"""A learnable temperature of queries, keys and values (Dufter et al. 2020, Section 2.4).
+"""A learnable temperature for queries, keys and values (Dufter et al. 2020, Section 2.4).
 
-W_q, W_k and W_v are each multiplied by a learnt scalar per head, initially 1. A bias of the
-projection is scaled, too: gamma (W x + b).
+W_q, W_k and W_v are each multiplied by a learnt scalar per head, which is initially 1. If the
+projections have a bias, it is scaled as well: gamma (W x + b).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import QKVTransform
+from fairseq_posattn.core.attention.stages import QKVTransform
 
 
 class Temperature(QKVTransform):

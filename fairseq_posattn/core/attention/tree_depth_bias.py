@@ -1,9 +1,10 @@
-"""A learnt bias of each head for words of each depth in the dependency tree.
+"""A learnt bias for the depth of the key's word in the dependency tree.
 
-s_ij + w_h,c(j), where c(j) = min(depth(j), max) is the clipped depth of the word of key j, as in
-Wang et al. 2019 (Eq. 5); the end of sentence has its own bias. The bias depends on the key only, so
-it can also be used in cross-attention, where only the source has a tree. It is our own mechanism,
-for example to let a translation start at the root of the source.
+The score becomes s_ij + w_h,c(j), where c(j) = min(depth(j), max) is the clipped depth of the word
+of key j (Wang et al. 2019, Eq. 5). The end-of-sentence symbol has a separate bias. The bias depends
+only on the key, so the mechanism can also be used in cross-attention, where only the source has a
+tree. This mechanism is our own. It allows, for example, a translation to start at the root of the
+source.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import ScoreBias
+from fairseq_posattn.core.attention.stages import ScoreBias
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.io.records import at_least
@@ -55,6 +56,6 @@ class TreeDepthBias(ScoreBias):
         return self.scores[:, rows].transpose(0, 1)[:, :, None]  # B H 1 K
 
     def rows(self, tree: SourceTree) -> Tensor:
-        """Return the row of the table for each piece, B K."""
+        """Return the table row for each piece, of shape (B, K)."""
         clipped = tree.depths.clamp(0, self.options.max)
         return clipped.masked_fill(~tree.is_word, self.options.max + 1)

@@ -1,12 +1,11 @@
 """A score bias for the number of edges between two words in the dependency tree.
 
-t_ij is the number of edges between the words of i and j, 0 for pieces of one word.
-
     bias:      s_ij + b_h[min(t_ij, r)]
     gaussian:  s_ij - t_ij^2 / (2 sigma_h^2)
 
-b and sigma are learnt per head. A word and the end of sentence have no distance: b has a separate
-entry for such pairs, and the Gaussian no penalty.
+t_ij is the number of edges between the words of i and j; it is 0 for pieces of the same word. Each
+head learns its own b or sigma. The distance between a word and the end-of-sentence symbol is
+undefined. For such pairs, b has a separate entry, and the Gaussian applies no penalty.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import ScoreBias, at_least_float32
+from fairseq_posattn.core.attention.mechanism import at_least_float32
+from fairseq_posattn.core.attention.stages import ScoreBias
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
 from fairseq_posattn.io.records import at_least, one_of
@@ -55,7 +55,7 @@ class TreeDistance(ScoreBias):
     equation = "b_ij = b_h[min(t_ij, r)], or −t_ij² / (2σ_h²); t_ij edges between the words"
 
     def make_parameters(self) -> None:
-        if self.options.kind == "bias":  # the last score is that of a word with the end of sentence
+        if self.options.kind == "bias":  # last entry: pairs with the end-of-sentence symbol
             self.scores = nn.Parameter(torch.zeros(self.head_count, self.options.max + 2))
         else:  # the logarithm keeps sigma positive
             self.log_sigma = nn.Parameter(torch.full((self.head_count,), math.log(START)))
@@ -78,7 +78,7 @@ class TreeDistance(ScoreBias):
         return {"edges between the words": ctx.given_tree.distances[:, None]}
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, B H Q K."""
+        """Return the bias, of shape (B, H, Q, K)."""
         tree = ctx.given_tree
         if self.options.kind == "bias":
             key = (TreeDistance, self.options.max, self.scores.dtype)
@@ -90,12 +90,15 @@ class TreeDistance(ScoreBias):
         return -rate[:, None, None] * squares
 
     def chosen(self, tree: SourceTree) -> Tensor:
-        """Return the table row for each query and key as a one-hot vector, B Q K R."""
+        """Return the table row for each query and key as a one-hot vector.
+
+        The shape is (B, Q, K, R).
+        """
         distances = tree.distances
         clipped = distances.clamp(max=self.options.max)
         rows = clipped.masked_fill(distances == NO_PARENT, self.options.max + 1)
         return rows[..., None] == torch.arange(self.options.max + 2, device=rows.device)
 
     def squares(self, tree: SourceTree) -> Tensor:
-        """Return the squared distances, B 1 Q K; 0 for pairs without a distance."""
+        """Return the squared distances, of shape (B, 1, Q, K); 0 for pairs without a distance."""
         return tree.distances.clamp(min=0).square()[:, None]

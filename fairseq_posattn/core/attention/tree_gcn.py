@@ -1,11 +1,11 @@
 """A graph convolution over the dependency tree before the attention (Bastings et al. 2017).
 
-x_v + ReLU( sum over u of g_uv (W_d h_u + b_l) ),  g_uv = sigmoid(w_d . h_u + c_l)
+    x_v + ReLU( sum over u of g_uv (W_d h_u + b_l) ),  g_uv = sigmoid(w_d . h_u + c_l)
 
-u runs over the parent of word v, its children, and v itself; d is the direction of the edge (from
-the parent, from a child, or self-loop), and l its direction and relation. For words of several
-pieces, h_u is the mean over the pieces of word u, and each piece of v receives the messages to v,
-but has its own self-loop. The end of sentence has only the self-loop.
+u is the parent of word v, one of its children, or v itself. d is the direction of the edge (from
+the parent, from a child, or self-loop), and l combines this direction with the relation. If a word
+consists of several pieces, h_u is the mean over the pieces of word u. Each piece of v receives the
+messages to v, but has its own self-loop. The end-of-sentence symbol has only a self-loop.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import PreAttention
+from fairseq_posattn.core.attention.stages import PreAttention
 from fairseq_posattn.core.option_values import option, some_layers
 from fairseq_posattn.core.source_tree import SourceTree
 
@@ -54,7 +54,7 @@ class TreeGcn(PreAttention):
 
 
 class TreeConvolution(nn.Module):
-    """One convolution over the parent and the children of each word, and a self-loop."""
+    """A convolution over the parent and the children of each word, with a self-loop."""
 
     def __init__(self, width: int, relations: int):
         super().__init__()
@@ -63,7 +63,7 @@ class TreeConvolution(nn.Module):
         self.from_children = GatedEdges(width, max(relations, 1))
 
     def forward(self, x: Tensor, tree: SourceTree) -> Tensor:
-        """Return the sum of the messages to each piece, B T C, before the ReLU."""
+        """Return the sum of the messages to each piece, of shape (B, T, C), before the ReLU."""
         labels = tree.labels
         assert labels is not None  # needs_labels
         relations = labels[0]
@@ -82,7 +82,10 @@ class TreeConvolution(nn.Module):
 
 
 class GatedEdges(nn.Module):
-    """The messages of one edge direction, g (W h + b_l), with the gate g = sigmoid(w . h + c_l)."""
+    """Computes the messages along the edges of one direction.
+
+    A message is g (W h + b_l), with the gate g = sigmoid(w . h + c_l).
+    """
 
     def __init__(self, width: int, labels: int):
         super().__init__()
@@ -94,16 +97,20 @@ class GatedEdges(nn.Module):
         nn.init.xavier_uniform_(self.gate.weight)
 
     def forward(self, h: Tensor, label: Tensor) -> Tensor:
-        """Return the messages of edges from states h, B W C, with labels B W."""
+        """Return the messages along edges.
+
+        The edges start at states h, of shape (B, W, C), and have labels of shape (B, W).
+        """
         gate = torch.sigmoid(self.gate(h).squeeze(-1) + self.gate_bias[label])
         mapped: Tensor = self.map(h)
         return gate[..., None] * (mapped + self.label_bias[label])
 
 
 def means_of_words(tree: SourceTree, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean over the pieces of each word, B W C, and which words have pieces, B W.
+    """Return the mean over the pieces of each word, and a mask of the words that have pieces.
 
-    x: B T C. Words have no pieces if the sentence was truncated before them.
+    Words that were truncated have no pieces. The shapes are (B, T, C) for x, (B, W, C) for the
+    means and (B, W) for the mask.
     """
     words = tree.parents.size(1)
     index = tree.words.masked_fill(~tree.is_word, words)  # all other pieces go to an extra row

@@ -1,8 +1,8 @@
-"""Relation-aware attention with the labelled edge between two words (RAT-SQL, Wang et al. 2020).
+"""Relation-aware attention that uses the labelled edge between two words (RAT-SQL).
 
-The equations are those of `relative` (Shaw et al. 2018), where c(i,j) encodes the relation between
-the words of query i and key j: name and direction of a dependency edge, "same word", or "none". For
-the end of sentence it is always "none".
+The equations are those of `relative` (Shaw et al. 2018). As in Wang et al. 2020, c(i,j) encodes the
+relation between the words of query i and key j: the label and the direction of a dependency edge,
+"same word", or "none". For the end-of-sentence symbol, c(i,j) is always "none".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TreeLabelsOptions:
 
 
 class TreeLabels(ByTables):
-    """Adds a learnt vector of the dependency edge between the words to each key and value."""
+    """Adds a learnt vector for the dependency edge between the words to each key and value."""
 
     name = "tree_labels"
     paper = "Wang et al. 2020, RAT-SQL, Eq. 2"
@@ -50,10 +50,10 @@ class TreeLabels(ByTables):
         return ctx.cached((type(self), self.names), lambda: self.between(tree)[:, None])
 
     def between(self, tree: SourceTree) -> Tensor:
-        """Return the table row for each query and key, B Q K.
+        """Return the table row for each query and key, of shape (B, Q, K).
 
-        The rows are: "none", "same word", the relations of a query to its parent, the key, and
-        those of a key to its parent, the query.
+        The first two rows are "none" and "same word". They are followed by one row per relation for
+        keys that are the parent of the query, and one row per relation for keys that are a child.
         """
         label = (tree.relation_labels - UNKNOWN_LABEL).clamp(min=0)
         same = (tree.of_queries(tree.words) == tree.of_keys(tree.words)) & tree.of_queries(

@@ -1,15 +1,15 @@
 """A head that is trained to attend to the parent in the dependency tree (Deguchi et al. 2019).
 
-The weights a_ij of the head are trained with the cross-entropy -log a_i,t(i), in addition to the
+The weights a_ij of the head are trained with the cross-entropy -log a_i,t(i), which is added to the
 translation loss. With pieces=first, the target t(i) of the last piece of a word is the first piece
-of the parent (at the root: the piece itself), and that of any other piece is the next piece. With
-pieces=all, every piece of the parent (at the root: of the word itself) is a target, and the loss is
--log of the sum of their weights. The end of sentence has no target, nor do words whose parent was
-truncated.
+of the parent (for the root: the piece itself). The target of any other piece is the next piece.
+With pieces=all, every piece of the parent (for the root: of the word itself) is a target, and the
+loss is -log of the sum of their weights. The end-of-sentence symbol and words with a truncated
+parent have no target.
 
-With scores=biaffine, the scores of the head are q_i (I + U) k_j / sqrt(d), and in training the head
-attends to the gold targets instead of its own predictions (Strubell et al. 2018, LISA). In
-translation it uses its own predictions. Trees are read in training only.
+With scores=biaffine, the scores of the head are q_i (I + U) k_j / sqrt(d). During training, the
+head then attends to the gold targets instead of its own predictions (Strubell et al. 2018, LISA).
+In translation, it uses its own predictions. Trees are read during training only.
 """
 
 from __future__ import annotations
@@ -21,13 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    KeyBias,
-    KeyExpansion,
-    Use,
-    WeightChange,
-)
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use
+from fairseq_posattn.core.attention.stages import KeyBias, KeyExpansion, WeightChange
 from fairseq_posattn.core.attention.supervised import ParentTargets, Supervised, supervision
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
@@ -81,7 +76,9 @@ class TreeSupervised(KeyBias, Supervised, WeightChange):
                 and other.mechanism(other.options, shape).copies > 1
             ):
                 name = other.mechanism.name
-                raise ValueError(f"it cannot be combined with '{name}' in a layer; leave one out")
+                raise ValueError(
+                    f"it cannot be combined with '{name}' in a layer; use only one of them"
+                )
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
         if self.between is None:

@@ -1,23 +1,24 @@
-"""Cross-attention that walks along the source tree: one head selects a word, the others attend near
-it.
+"""Cross-attention that walks along the source tree.
 
-a_i are the weights of head 0 from its plain scores, q_i·k_j/sqrt(d), without other mechanisms, and
-a_p those of an earlier step p: the step before the innermost open bracket or, in a target without
-brackets, the previous step. r is one of four relations between two words of the source: the same
-word (also for the end of sentence with itself), or the second word is the parent, a left child or a
-right child of the first.
+One head selects a word, and the other heads attend to its neighbourhood in the tree. Let a_i be the
+attention weights of head 0, computed from its scores q_i·k_j/sqrt(d) without other mechanisms. Let
+a_p be its weights in an earlier step p. In a target with brackets, p is the step before the
+innermost open bracket; otherwise, it is the previous step. r is one of four relations between two
+source words: the second word is the same word as the first, its parent, its left child or its right
+child. The end-of-sentence symbol counts as the same word as itself.
 
     m_ij^r = sum_k a_ik [r(k,j)],  n_ij^r = sum_k a_pk [r(k,j)]
     b_ij = log(sum_r m_ij^r + sum_{same, parent} n_ij^r + 0.001)
            + sum_r (m_ij^r q_i·K[r] + n_ij^r q_i·N[r]) / sqrt(d)
 
-b is the bias of all heads except head 0. It favours the word to which head 0 attends and its
-neighbours in the tree, as well as the word of step p and its parent; the query determines which of
-them. K and N are learnt tables of each head.
+The bias b is added to the scores of all heads except head 0. It favours the word to which head 0
+attends, the neighbours of this word in the tree, the word to which head 0 attended in step p, and
+the parent of that word. The query determines which of these words are preferred. Each head learns
+its own tables K and N.
 
-Head 0 can be supervised: with alignments in the data and fairseq's criterion
-label_smoothed_cross_entropy_with_alignment, it attends to the source word that the last piece was
-generated from.
+Head 0 can be supervised. With alignments in the data and fairseq's
+label_smoothed_cross_entropy_with_alignment criterion, it learns to attend to the source word from
+which the last target piece was generated.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.kernels import scaled_scores, softmax_weights
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    KeyBias,
     NoOptions,
     Use,
     at_least_float32,
 )
+from fairseq_posattn.core.attention.stages import KeyBias
 from fairseq_posattn.core.source_tree import PADDING, SourceTree
 
 FLOOR = 1e-3  # keeps the logarithm finite for words that are not near
@@ -43,7 +44,7 @@ STEPS = 4  # relations: same word, parent, left child, right child
 
 
 class TreeWalk(KeyBias):
-    """Biases all heads towards the words that are near the focus of head 0 in the source tree."""
+    """Biases the other heads towards words close to the focus of head 0 in the source tree."""
 
     name = "tree_walk"
     paper = "ours"
@@ -77,16 +78,19 @@ class TreeWalk(KeyBias):
         return torch.cat([torch.zeros_like(bias[:, :1]), bias], dim=1)
 
     def steps(self, ctx: AttentionContext) -> Tensor:
-        """Return for each relation which pieces of the source it connects, B R K K."""
+        """Return a mask of the pairs of source pieces that each relation connects.
+
+        The shape is (B, R, K, K).
+        """
         return ctx.cached(TreeWalk, lambda: one_step_away(ctx.given_tree))
 
     def look(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the weights a of head 0, B Q K."""
+        """Return the attention weights of head 0, of shape (B, Q, K)."""
         scores = at_least_float32(scaled_scores(q[:, :1], k[:, :1]))
         return softmax_weights(scores, ctx.allowed)[:, 0]
 
     def before(self, look: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the weights of head 0 in the earlier step p of each query, B Q K."""
+        """Return, for each query, the weights of head 0 at its step p, of shape (B, Q, K)."""
         back, all_steps = ctx.steps_before, ctx.with_earlier("look", look)
         back = back.expand(len(look), -1)[..., None]
         return all_steps.gather(1, back.clamp(min=0).expand(-1, -1, look.size(-1))) * (back >= 0)
@@ -98,7 +102,11 @@ class TreeWalk(KeyBias):
 
 
 def one_step_away(tree: SourceTree) -> Tensor:
-    """Return which keys are the same word (or end), parent, left or right child, B R K K."""
+    """Return masks of four relations between source pieces, of shape (B, R, K, K).
+
+    The key's word is the query's word (or both are the end-of-sentence symbol), its parent, its
+    left child or its right child.
+    """
     key, query = tree.of_keys(tree.words), tree.of_queries(tree.words)
     same, before = (query == key) & (key != PADDING), key < query
     child = tree.keys_that_are_children
@@ -106,10 +114,10 @@ def one_step_away(tree: SourceTree) -> Tensor:
 
 
 def alignment_of(looks: Sequence[Tensor]) -> Tensor:
-    """Return the source alignment of each target piece, B T K, from head 0 of several layers.
+    """Return the source alignment of each target piece, of shape (B, T, K).
 
-    It is the geometric mean over the layers, shifted by one step, because a step attends to the
-    source word of the piece before it.
+    The alignment is the geometric mean of head 0's attention weights over several layers. It is
+    shifted by one step, because each step attends to the source word of the previous target piece.
     """
     mean = torch.stack([look.clamp(min=1e-8).log() for look in looks]).mean(dim=0).exp()
     return torch.cat([mean[:, 1:], mean[:, -1:]], dim=1)

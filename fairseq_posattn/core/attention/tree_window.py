@@ -1,9 +1,9 @@
-"""A window in the dependency tree restricts attention to words that are few edges away.
+"""A window in the dependency tree, which restricts attention to words that are a few edges away.
 
 A query attends to the keys with t_ij <= k, where t_ij is the number of edges between the words of i
-and j. Pieces of one word attend to each other; by default the end of sentence attends to all pieces
-and all pieces to it. Compare the masks by tree distance of Li et al. 2021, "Improving BERT with
-Syntax-aware Local Attention".
+and j. Pieces of one word attend to each other. By default, the end-of-sentence symbol attends to
+all pieces, and all pieces attend to it. Li et al. 2021 ("Improving BERT with Syntax-aware Local
+Attention") use similar masks based on tree distance.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import ScoreMask
+from fairseq_posattn.core.attention.stages import ScoreMask
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
 from fairseq_posattn.io.records import at_least, one_of
@@ -30,13 +30,13 @@ class TreeWindowOptions:
     )
     end: bool = option(
         True,
-        "the end of sentence attends to all words, and all words to it; false: only to itself, so "
-        "that it passes on no information from distant words",
+        "the end-of-sentence symbol attends to all words, and all words to it; false: only to "
+        "itself, so that it passes on no information from distant words",
     )
 
 
 class TreeWindow(ScoreMask):
-    """Restricts a piece to the words within some edges in the dependency tree."""
+    """Restricts a piece to words that are at most a given number of edges away in the tree."""
 
     name = "tree_window"
     paper = "Li et al. 2021"

@@ -1,10 +1,12 @@
 """Attention within a window of nearby keys (Yang et al. 2019, "Convolutional Self-Attention").
 
 1D (Eq. 4 to 6): a query attends to the keys with |i - j| <= M/2, where size = M + 1.
-2D (Eq. 7 to 9): a query of head h attends, in one softmax, to the keys and values in the window of
-the heads h - N/2 ... h + N/2 that exist, where across = N + 1. It has no parameters.
 
-In cross-attention i is the diagonal c_i, and 1D is local-m of Luong et al. 2015 (Section 3.2).
+2D (Eq. 7 to 9): a query of head h attends, in one softmax, to the keys and values in the window of
+all existing heads from h - N/2 to h + N/2, where across = N + 1.
+
+The mechanism has no parameters. In cross-attention, i is replaced with the diagonal c_i, and the 1D
+window is equivalent to local-m of Luong et al. 2015 (Section 3.2).
 """
 
 from __future__ import annotations
@@ -21,20 +23,16 @@ from fairseq_posattn.core.attention.blockwise import takes, windowed_attention
 from fairseq_posattn.core.attention.context import AttentionContext, is_compiling
 from fairseq_posattn.core.attention.cross_context import ratio_of, ratio_option
 from fairseq_posattn.core.attention.kernels import lowest
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    FastPath,
-    KeyExpansion,
-    ScoreMask,
-    Use,
-)
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use
 from fairseq_posattn.core.attention.pipeline import allowed_pairs
+from fairseq_posattn.core.attention.stages import FastPath, KeyExpansion, ScoreMask
 from fairseq_posattn.core.option_values import option
 
-# From this length + 2·size on, blockwise computation is assumed to be faster. Measured on a CPU,
-# forward and backward, with 4,096 pieces in a batch and with one sentence, both are equally fast at
-# 110 pieces with size=3, 130 with 11, 290 with 101 and 1,020 with 511, and similarly with across=3.
-# The value for CUDA, where launching kernels costs relatively more, was not measured.
+# Blockwise computation is assumed to be faster for sentences of at least this length + 2·size. On a
+# CPU (forward and backward pass, with batches of 4,096 pieces or one sentence), both methods are
+# equally fast at 110 pieces with size=3, 130 with 11, 290 with 101 and 1,020 with 511; across=3
+# gives similar results. The value for CUDA, where kernel launches are relatively expensive, was not
+# measured.
 LONG = {"cpu": 128, "cuda": 1024}
 
 
@@ -80,13 +78,13 @@ class Window(ScoreMask, KeyExpansion, FastPath):
     def check(cls, options: WindowOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
         if options.across > shape.heads:
             raise ValueError(
-                f"across={options.across}: the model has {shape.heads} attention head"
-                f"{'s' * (shape.heads > 1)}; use a smaller odd number"
+                f"across={options.across} is more than the {shape.heads} attention "
+                f"head{'s' * (shape.heads > 1)} of the model; use a smaller odd number"
             )
 
     @property
     def copies(self) -> int:  # type: ignore[override]  # read-only: nobody assigns it
-        """Return the number of heads whose keys a head attends to."""
+        """Return the number of heads to whose keys each head attends."""
         return self.options.across
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
@@ -100,7 +98,10 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         return k, v, exists.flatten(3)
 
     def neighbours(self, device: torch.device) -> Tensor:
-        """Return whether head h attends to its n-th neighbour, which must exist, N H."""
+        """Return whether head h attends to its n-th neighbouring head, as a mask of shape (N, H).
+
+        The mask is False for neighbours that do not exist.
+        """
         head = torch.arange(self.shape.heads, device=device)
         step = torch.arange(self.copies, device=device) - self.copies // 2
         exists = (head + step[:, None] >= 0) & (head + step[:, None] < self.shape.heads)
@@ -133,7 +134,7 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         return out
 
     def bias_of_blocks(self, q: Tensor, bands: Bands) -> Tensor:
-        """Return a bias that masks forbidden keys in each block, B G I J."""
+        """Return a bias that masks the keys outside the window, of shape (B, G, I, J)."""
         allowed = allowed_pairs(q, bands.context, [self])
         assert allowed is not None  # the window is a mask
         bias = torch.zeros_like(allowed, dtype=q.dtype).masked_fill_(~allowed, lowest(q.dtype))
@@ -142,7 +143,10 @@ class Window(ScoreMask, KeyExpansion, FastPath):
 
 
 def across_heads(x: Tensor, copies: int) -> Tensor:
-    """Expand x, B H K D, to B H N K D: the n-th copy of head h is head h + n - N/2, or zeros."""
+    """Expand x from shape (B, H, K, D) to (B, H, N, K, D).
+
+    The n-th copy for head h contains head h + n - N/2, or zeros if this head does not exist.
+    """
     if copies == 1:
         return x.unsqueeze(2)
     heads = x.size(1)

@@ -1,4 +1,7 @@
-"""Position embeddings for sequences and trees, below the first layer; they require only torch."""
+"""Embeddings of positions in sequences and trees, for the input of the first layer.
+
+This package requires only torch.
+"""
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.option_values import option

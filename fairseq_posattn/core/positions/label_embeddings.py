@@ -1,7 +1,8 @@
 """Embeddings of word labels as additional input features (Sennrich and Haddow 2016).
 
-Each piece gets an embedding e of the relation, or the part of speech, of its word. It is added to
-the sum x of word embedding and positions, or concatenated and projected: W [x ; e].
+For each piece, the relation or the part of speech of its word is embedded as a vector e. The vector
+e is either added to the sum x of word embedding and positions, or concatenated with x and
+projected: W [x ; e].
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class LabelOptions:
 
 
 class LabelEmbedding(Position):
-    """Base class of embeddings of one type of label."""
+    """Base class for embeddings of one type of label."""
 
     Options = LabelOptions
     options: LabelOptions
@@ -55,7 +56,7 @@ class LabelEmbedding(Position):
         raise NotImplementedError
 
     def labels(self, tree: SourceTree) -> Tensor:
-        """Return the label of each piece, B T."""
+        """Return the label of each piece, of shape (B, T)."""
         raise NotImplementedError
 
     def forward(self, ctx: AttentionContext) -> Tensor:

@@ -1,8 +1,8 @@
 """Base class of positions: modules that add a vector to each piece before the first layer.
 
-A sinusoid maps a number to a vector (Vaswani et al. 2017; Eq. 3 of Wang et al. 2019). Sequence and
-tree positions are added (footnote 1), or combined by a nonlinear function (f_abs of Eq. 7), for
-which the paper gives no formula; the one here is our own.
+Sinusoidal embeddings map a number to a vector (Vaswani et al. 2017; Eq. 3 of Wang et al. 2019).
+Sequence and tree positions are added (footnote 1), or combined by a nonlinear function (f_abs in
+Eq. 7). The paper gives no formula for this function; the one used here is our own.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ class PositionShape:
 class Position(nn.Module):
     """Base class of all positions; class attributes declare the properties of a position.
 
-    @register
-    class Mine(Position):
-        name = "mine"
+    Example:
+
+        @register
+        class Mine(Position):
+            name = "mine"
     """
 
     name: ClassVar[str]  # its name in specifications
@@ -58,31 +60,35 @@ class Position(nn.Module):
 
     @classmethod
     def check(cls, options: Any, shape: PositionShape) -> None:
-        """Raise a ValueError if it does not work in a model of this shape."""
+        """Raise a ValueError if the position does not work in a model of this shape."""
 
     @property
     def changes_input(self) -> bool:
-        """Return whether it transforms the sum of embeddings and positions, by `change`."""
+        """Return whether `change` transforms the sum of the embeddings and the positions."""
         return False
 
     def change(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """If `changes_input`, return the new input, B Q C; x: embeddings plus other positions."""
+        """Return the new input of the first layer, of shape (B, Q, C).
+
+        This method is called only if `changes_input` is True. x is the sum of the embeddings and
+        the other positions.
+        """
         raise NotImplementedError
 
     def forward(self, ctx: AttentionContext) -> Tensor:
-        """Return the vectors to add to the embeddings, B Q C or 1 Q C.
+        """Return the vectors to add to the embeddings, of shape (B, Q, C) or (1, Q, C).
 
-        The queries are all pieces, or the last ones in incremental decoding. Use `ctx.positions`,
-        which does not count padding, instead of counting columns.
+        The queries are all pieces or, in incremental decoding, the last pieces. Use
+        `ctx.positions`, which does not count padding, instead of column indices.
         """
         raise NotImplementedError
 
 
 def sinusoid(values: Tensor, width: int) -> Tensor:
-    """Return sinusoidal embeddings of integers of any shape, float32 [..., width].
+    """Return float32 sinusoidal embeddings of integers, of shape (..., width).
 
-    The layout is fairseq's, but without the offset of its table, whose row of padding is zero:
-    looked up there, depth 1 would get a zero vector.
+    The dimensions are ordered as in fairseq. fairseq's own table is not used, because its row 1 is
+    the padding row and contains zeros, so depth 1 would get a zero vector.
     """
     half = width // 2
     steps = torch.arange(half, device=values.device, dtype=torch.float32)

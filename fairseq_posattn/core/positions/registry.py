@@ -44,7 +44,7 @@ EXAMPLES = {"encoder": "sequence + tree_depth(fuse=add)", "decoder": "none"}
 def register(position: type[PositionClass]) -> type[PositionClass]:
     """Class decorator that makes a position available in specifications.
 
-    Raise a RegistrationError, which names the class and its line, if the class is invalid.
+    Raise a RegistrationError, which states the class and its line number, if the class is invalid.
     """
     add(POSITIONS, position, Position, "position", TAKEN_BY_TORCH, check_labels)
     return position
@@ -60,7 +60,7 @@ class NoPosition(Position):
 
 @register
 class SequencePosition(Position):
-    """Adds fairseq's own embedding of the position in the sequence, sinusoidal or learnt."""
+    """Adds fairseq's (sinusoidal or learnt) embedding of the position in the sequence."""
 
     name = "sequence"
     paper = "Vaswani et al. 2017"
@@ -86,7 +86,10 @@ class TreeDepth(Position):
     needs_tree = True
 
     def forward(self, ctx: AttentionContext) -> Tensor:
-        """Return embeddings of the depths, B T C; `joined` fuses them with those of `sequence`."""
+        """Return embeddings of the depths, of shape (B, T, C).
+
+        `joined` combines them with the embeddings of `sequence`.
+        """
         return sinusoid(ctx.given_tree.depths, self.shape.width)
 
 
@@ -107,14 +110,16 @@ class PositionUse:
 class PositionSpecification:
     """The absolute positions of a model; str() returns the canonical specification.
 
-    positions = PositionSpecification("sequence + tree_depth").build(PositionShape(512))
+    Example:
+
+        positions = PositionSpecification("sequence + tree_depth").build(PositionShape(512))
     """
 
     def __init__(self, text: str = "sequence"):
         terms = parse(text)
         uses = {term.name: use_of(term) for term in terms}
         if any(term.layers is not None for term in terms):
-            raise SpecificationError(f"'{text}': positions have no layers; leave out '@'")
+            raise SpecificationError(f"'{text}': positions have no layers; remove '@'")
         if not terms or len(uses) < len(terms) or ("none" in uses and len(uses) > 1):
             known = ", ".join(POSITIONS)
             raise SpecificationError(
@@ -147,7 +152,7 @@ class PositionSpecification:
         return format_term(use.position.name, pairs)
 
     def check(self, shape: PositionShape) -> None:
-        """Raise a SpecificationError if a position's `check` refuses a model of this shape."""
+        """Raise a SpecificationError if a position does not work in a model of this shape."""
         for use in self.uses:
             try:
                 use.position.check(use.options, shape)
@@ -161,7 +166,10 @@ class PositionSpecification:
         refuse_in_decoders(chosen, reason_against_decoders, "--decoder-positions", safe)
 
     def build(self, shape: PositionShape) -> list[Position]:
-        """Return new modules for all positions except 'sequence', which the model contains."""
+        """Return new modules for all positions except 'none' and 'sequence'.
+
+        The embedding for 'sequence' is part of fairseq's model.
+        """
         return [
             use.position(use.options, shape)
             for use in self.uses
@@ -175,9 +183,12 @@ def joined(
     ctx: AttentionContext,
     fuser: nn.Module | None = None,
 ) -> Tensor | None:
-    """Return the sum of all positions that are added, B Q C or 1 Q C, or None if there is none.
+    """Return the sum of all positions that are added to the embeddings, or None if there are none.
 
-    fuser: combines sequence position and tree depth (f_abs of Eq. 7); None: they are added.
+    The shape is (B, Q, C) or (1, Q, C).
+
+    fuser: module that combines the sequence position with the tree depth (f_abs in Eq. 7). If it is
+        None, the two are added.
     """
     whole = sequence
     for position in others:
@@ -199,20 +210,23 @@ def use_of(term: Term) -> PositionUse:
 
 
 def in_order(uses: Mapping[str, PositionUse]) -> list[PositionUse]:
-    """Return the positions in the order of their sum: sequence, tree depth, then the others."""
+    """Return the positions in the order of summation: sequence, tree depth, then the others."""
     first = [uses[name] for name in ("sequence", "tree_depth") if name in uses]
     return first + [use for use in uses.values() if use not in first]
 
 
 def safe_in_decoders() -> list[str]:
-    """Return the names of all positions that do not depend on later pieces."""
+    """Return the names of all positions that can be used in decoders."""
     return [
         name for name, position in POSITIONS.items() if reason_against_decoders(position) is None
     ]
 
 
 def describe(side: str = "encoder") -> str:
-    """Return the text of `--encoder-positions help`, or for side="decoder" of the decoder's."""
+    """Return the text of `--encoder-positions help`.
+
+    For side="decoder", return the text of `--decoder-positions help`.
+    """
     names = list(POSITIONS) if side == "encoder" else safe_in_decoders()
     remarks = {name: NEEDS_TREES for name in names if POSITIONS[name].needs_tree}
     taken = {name: POSITIONS[name] for name in names}

@@ -1,11 +1,12 @@
-"""Attention of each step of an LSTM to the states so far, combined with its own state.
+"""Attention of an LSTM language model to its own earlier states.
 
-One masked T x T matrix of weights gives the contexts of all steps at once. For incremental decoding
-the same code continues from a `State`, whose `memory` contains the LSTM's earlier states.
+The contexts of all steps are computed at once from a single masked weight matrix of shape (T, T).
+In incremental decoding, the same code continues from a `State`, whose `memory` contains the earlier
+states of the LSTM.
 
 Content-based attention scores the states themselves (Dagan 2019, Eq. 1, 2, 4; Salton et al. 2017).
-The score W_2 tanh(W_1 h_i) of a state does not depend on the attending step, so all steps share one
-row of scores and mask it differently.
+The score W_2 tanh(W_1 h_i) of a state does not depend on the attending step. Therefore, all steps
+share one row of scores, and each step applies its own mask.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ State = dict[str, Tensor]  # batch-first tensors, so that beam search can reorde
 
 
 class StateAttention(nn.Module):
-    """Maps h_1 ... h_t to tanh(W [c_t ; h_t]); subclasses compute the weights of context c_t."""
+    """Maps h_1 ... h_t to tanh(W [c_t ; h_t]).
+
+    Subclasses compute the weights for the context c_t.
+    """
 
     def __init__(self, width: int, include_current: bool = True):
         super().__init__()
@@ -31,10 +35,13 @@ class StateAttention(nn.Module):
     def forward(
         self, h: Tensor, lengths: Tensor, state: State | None = None
     ) -> tuple[Tensor, Tensor, State]:
-        """Return the combined states, B Q C, the weights, B Q K, and the state for further steps.
+        """Return the combined states, the attention weights, and the state for the next steps.
 
-        h: B Q C, the states of the LSTM; lengths: B, the length N of each sentence; state: as
-        returned for the previous steps.
+        The shapes are (B, Q, C) for the combined states and (B, Q, K) for the weights.
+
+        h: the states of the LSTM, of shape (B, Q, C).
+        lengths: the length N of each sentence, of shape (B,).
+        state: the state that was returned for the previous steps.
         """
         past = 0 if state is None else state["memory"].size(1)
         memory = h if state is None else torch.cat([state["memory"], h], dim=1)  # B K C
@@ -49,9 +56,10 @@ class StateAttention(nn.Module):
     def weigh(
         self, h: Tensor, lengths: Tensor, keys: Tensor, allowed: Tensor, state: State | None
     ) -> tuple[Tensor, State]:
-        """Return the weights, B Q K, and the state of the subclass for further steps.
+        """Return the weights, of shape (B, Q, K), and the subclass's state for the next steps.
 
-        keys: K, the steps, from 0; allowed: Q K, the steps to which a step may attend.
+        keys: the indices of the steps, starting at 0, of shape (K,).
+        allowed: mask of the steps to which each step may attend, of shape (Q, K).
         """
         raise NotImplementedError
 
@@ -68,15 +76,17 @@ class ContentScore(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, h: Tensor) -> Tensor:
-        """Return the scores, B K, of the states h, B K C."""
+        """Return the scores, of shape (B, K), of the states h, of shape (B, K, C)."""
         scores: Tensor = self.outer(self.inner(h).tanh())  # B K 1
         return scores.squeeze(-1)
 
 
 class ContentAttention(StateAttention):
-    """Attention by the contents of the states (Eq. 1, 2 and 4).
+    """Attention that depends on the contents of the states (Eq. 1, 2 and 4).
 
-    combined, weights, state = ContentAttention(width)(h, lengths)
+    Example:
+
+        combined, weights, state = ContentAttention(width)(h, lengths)
     """
 
     def __init__(self, width: int, include_current: bool = True):
@@ -93,9 +103,11 @@ class ContentAttention(StateAttention):
 
 
 class PositionalAttention(StateAttention):
-    """Attention by the positions of the states (Eq. 5 to 12).
+    """Attention that depends on the positions of the states (Eq. 5 to 12).
 
-    combined, weights, state = PositionalAttention(width)(h, lengths)
+    Example:
+
+        combined, weights, state = PositionalAttention(width)(h, lengths)
     """
 
     def __init__(

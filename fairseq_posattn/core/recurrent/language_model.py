@@ -1,4 +1,4 @@
-"""The language models of Dagan 2019: an LSTM with attention to its states and tied embeddings."""
+"""The language models of Dagan (2019): LSTMs that attend to their previous states."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START_RANGE = 0.1  # the embedding is initialised uniformly between -0.1 and 0.1
 class RecurrentShape:
     """The sizes and settings of a language model.
 
-    Embedding and LSTM have the same width, because input and output embeddings are tied.
+    The embeddings and the LSTM have the same width, because input and output embeddings are tied.
     """
 
     vocabulary: int
@@ -42,10 +42,12 @@ class RecurrentShape:
 
 
 class RecurrentLanguageModel(nn.Module):
-    """Computes features of tokens, and from features the scores of the next tokens.
+    """Computes features of tokens, and scores of the next tokens from these features.
 
-    features, weights, state = model.features(tokens, lengths)
-    scores = model.scores(features)
+    Example:
+
+        features, weights, state = model.features(tokens, lengths)
+        scores = model.scores(features)
     """
 
     def __init__(self, shape: RecurrentShape):
@@ -65,10 +67,14 @@ class RecurrentLanguageModel(nn.Module):
     def features(
         self, tokens: Tensor, lengths: Tensor, state: State | None = None
     ) -> tuple[Tensor, Tensor | None, State]:
-        """Return features, B T C, attention weights, B T K, and the state for further tokens.
+        """Return the features, the attention weights, and the state for the next tokens.
 
-        tokens: B T, padded on the right; lengths: B, the length N of each sentence; state: as
-        returned for the previous tokens.
+        The shapes are (B, T, C) for the features and (B, T, K) for the weights, which are None if
+        the model has no attention.
+
+        tokens: tensor of shape (B, T), padded on the right.
+        lengths: the length N of each sentence, of shape (B,).
+        state: the state that was returned for the previous tokens.
         """
         x = self.dropout(self.embedding(tokens), self.shape.input_dropout)
         h, state_of_lstm = self.run_lstm(x, state)
@@ -79,7 +85,7 @@ class RecurrentLanguageModel(nn.Module):
         return self.dropout(h, self.shape.output_dropout), weights, {**state_of_lstm, **state}
 
     def run_lstm(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """Return the outputs of the LSTM, B T C, and its state for further steps."""
+        """Return the outputs of the LSTM, of shape (B, T, C), and its state for the next steps."""
         if state is None:
             h, (hidden, cell) = self.lstm(x)
         else:
@@ -90,7 +96,7 @@ class RecurrentLanguageModel(nn.Module):
         return h, {"lstm.hidden": hidden.transpose(0, 1), "lstm.cell": cell.transpose(0, 1)}
 
     def scores(self, features: Tensor) -> Tensor:
-        """Return the scores of all words, B T vocabulary, with the tied embedding."""
+        """Return the scores of all words in the vocabulary, of shape (B, T, vocabulary)."""
         return F.linear(features, self.embedding.weight, self.bias)
 
     def dropout(self, x: Tensor, probability: float) -> Tensor:
@@ -98,7 +104,7 @@ class RecurrentLanguageModel(nn.Module):
 
 
 def build_attention(shape: RecurrentShape) -> StateAttention | None:
-    """Return the attention layer for the settings, or None for a plain LSTM."""
+    """Return the attention layer for these settings, or None for an LSTM without attention."""
     if shape.attention == "content":
         return ContentAttention(shape.width, shape.include_current)
     if shape.attention == "positional":
@@ -118,7 +124,7 @@ def build_attention(shape: RecurrentShape) -> StateAttention | None:
 
 
 def after(state: State | None, prefix: str) -> State | None:
-    """Return the entries of a state with this prefix, and remove the prefix from their names."""
+    """Select the entries of a state whose names start with a prefix, and remove the prefix."""
     if state is None:
         return None
     return {

@@ -1,8 +1,8 @@
 """Positional attention (Dagan 2019, "Positional Attentive Language Models", Eq. 5-12).
 
-A small LSTM reads the states and predicts at each step the centre mu and the width sigma of the
-attention. A position is i / N, where N is the length of the sentence. In the printed Equation 10, a
-minus sign is missing.
+A small LSTM reads the states and predicts the centre mu and the width sigma of the attention at
+each step. The position of step i is i / N, where N is the length of the sentence. Equation 10 is
+missing a minus sign in the paper.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ CLAMPS = ("equation", "text", "unit", "none")
 
 
 class PositionGenerator(nn.Module):
-    """A small LSTM that predicts mu and sigma of each step from the states so far.
+    """A small LSTM that predicts mu and sigma at each step from the states so far.
 
-    clamp: how Eq. 8 limits mu: `equation`: as printed, max(mu, t/N), so that mu is never before the
-    current step; `text`: as in the text of the paper, mu in [0, t/N]; `unit`: mu in [0, 1]; `none`:
-    no limit. floor: minimum of sigma.
+    clamp: how mu is limited (Eq. 8). `equation`: max(mu, t/N), as in the equation, so that mu never
+        precedes the current step. `text`: mu in [0, t/N], as in the text of the paper. `unit`: mu
+        in [0, 1]. `none`: no limit.
+    floor: minimum of sigma.
     """
 
     def __init__(self, width: int, hidden: int = 20, clamp: str = "equation", floor: float = 0.0):
@@ -41,10 +42,11 @@ class PositionGenerator(nn.Module):
     def forward(
         self, h: Tensor, lengths: Tensor, state: dict[str, Tensor] | None = None
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """Return mu and sigma, B T each, and the state for further steps.
+        """Return mu and sigma, each of shape (B, T), and the state for the next steps.
 
-        h: B T C, the states of the attending LSTM; lengths: B, the length N of each sentence;
-        state: as returned for the previous steps, with batch-first tensors.
+        h: the states of the attending LSTM, of shape (B, T, C).
+        lengths: the length N of each sentence, of shape (B,).
+        state: the state that was returned for the previous steps; its tensors are batch-first.
         """
         state = self.start(h) if state is None else state
         past = (state["hidden"][None].contiguous(), state["cell"][None].contiguous())
@@ -66,11 +68,11 @@ class PositionGenerator(nn.Module):
         return {"hidden": zeros, "cell": zeros, "mu": mu, "step": step}
 
     def locate(self, compressed: Tensor, lengths: Tensor, state: dict[str, Tensor]) -> Tensor:
-        """Return mu of each step, B T (Eq. 6 to 8)."""
+        """Return mu at each step, of shape (B, T) (Eq. 6 to 8)."""
         factors = at_least_float32(torch.relu(self.to_mu(compressed)))  # Eq. 7: B T 3
         times = state["step"][:, None] + torch.arange(compressed.size(1), device=lengths.device)
         lengths = lengths.to(factors)[:, None]  # N: B 1
-        # t counts from 1 in the third building block, and from 0 in the clamp.
+        # t starts at 1 in the third building block, and at 0 in the clamp.
         reached = (factors[..., 1] + factors[..., 2] * (times + 1)) / lengths  # B T
         low, high = self.bounds(times / lengths)
         mu, found = state["mu"].to(factors), []
@@ -80,7 +82,7 @@ class PositionGenerator(nn.Module):
         return torch.stack(found, dim=1)
 
     def bounds(self, present: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the lower and upper bounds of mu, B T each; present: t / N, B T."""
+        """Return the lower and upper bounds of mu for the steps t / N, all of shape (B, T)."""
         zero, furthest = torch.zeros_like(present), torch.full_like(present, FURTHEST)
         return {
             "equation": (present, furthest),
@@ -97,10 +99,14 @@ def columns(*matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
 def gaussian_weights(
     mu: Tensor, sigma: Tensor, positions: Tensor, allowed: Tensor, epsilon: float = 1e-3
 ) -> Tensor:
-    """Return weights normalised over the allowed keys, B Q K, in float32 or better (Eq. 10 and 11).
+    """Return normalised attention weights of shape (B, Q, K), in float32 or better (Eq. 10 and 11).
 
-    mu, sigma: B Q; positions: B K, i / N; allowed: bool, broadcastable to B Q K. It uses the
-    equivalent softmax, which does not underflow. Rows without any allowed key are zero.
+    The weights are computed by an equivalent softmax, which does not underflow. Rows without any
+    allowed key are zero.
+
+    mu, sigma: tensors of shape (B, Q).
+    positions: i / N for each key, of shape (B, K).
+    allowed: boolean mask of the keys, broadcastable to (B, Q, K).
     """
     offset = at_least_float32(positions)[:, None, :] - at_least_float32(mu)[:, :, None]  # B Q K
     spread = 2 * at_least_float32(sigma).square() + epsilon  # B Q

@@ -1,8 +1,9 @@
-"""Attention of an LSTM decoder to the states of its source (Dagan 2019, Section 4.1).
+"""Attention of an LSTM decoder to the states of the source (Dagan 2019, Section 4.1).
 
-The mechanisms are those of the language models, but attend to the whole source: N is its length,
-p_i = i / N counts from 1 as printed in Eq. 12, and mu is not clamped to the past. Constant factors
-of the building blocks, (1, 1, 0) or (0, 0, 1), thus move mu through a source of any length.
+The attention is the same as in the language models, but covers the whole source. N is the length of
+the source. Positions p_i = i / N are counted from i = 1, as printed in Eq. 12. By default, mu is
+not limited. Therefore, if the factors of the building blocks are constant, for example (1, 1, 0) or
+(0, 0, 1), mu advances by one position per step for sources of any length.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ State = dict[str, Tensor]  # of earlier steps, as batch-first tensors
 
 
 class Source(NamedTuple):
-    """The states of the source; padding may be anywhere."""
+    """The states of the source; padding may be at any position."""
 
     states: Tensor  # B S C
     real: Tensor  # B S, bool, True = not padding
@@ -31,12 +32,15 @@ class Source(NamedTuple):
 
     @property
     def positions(self) -> Tensor:
-        """Return the position i / N of each state, B S (Eq. 12)."""
+        """Return the position i / N of each state, of shape (B, S) (Eq. 12)."""
         return at_least_float32(self.real.cumsum(dim=1) / self.lengths[:, None])
 
 
 class SourceAttention(nn.Module):
-    """Maps h_t to tanh(W [c_t ; h_t]); subclasses compute the weights of the context c_t."""
+    """Maps h_t to tanh(W [c_t ; h_t]).
+
+    Subclasses compute the weights for the context c_t.
+    """
 
     def __init__(self, width: int):
         super().__init__()
@@ -45,18 +49,24 @@ class SourceAttention(nn.Module):
     def forward(
         self, h: Tensor, source: Source, state: State | None = None
     ) -> tuple[Tensor, Tensor, State]:
-        """Return combined states, B Q C, weights, B Q S, and the state for further steps."""
+        """Return the combined states, the attention weights, and the state for the next steps.
+
+        The shapes are (B, Q, C) for the combined states and (B, Q, S) for the weights.
+        """
         weights, state = self.weigh(h, source, state)
         context = torch.bmm(weights.type_as(h), source.states)  # Eq. 13: B Q C
         return torch.tanh(self.combine(torch.cat([context, h], dim=-1))), weights, state
 
     def weigh(self, h: Tensor, source: Source, state: State | None) -> tuple[Tensor, State]:
-        """Return the weights, B Q S, in float32 or better, and the state for further steps."""
+        """Return the weights and the state for the next steps.
+
+        The weights have the shape (B, Q, S) and are computed in float32 or better.
+        """
         raise NotImplementedError
 
 
 class PositionalSourceAttention(SourceAttention):
-    """Attention by positions in the source (Eq. 5 to 12)."""
+    """Attention that depends on positions in the source (Eq. 5 to 12)."""
 
     def __init__(
         self,
@@ -77,7 +87,10 @@ class PositionalSourceAttention(SourceAttention):
 
 
 class ContentSourceAttention(SourceAttention):
-    """Attention by contents (Eq. 1) with a multi-layer perceptron (Bahdanau et al. 2014)."""
+    """Attention that depends on the contents of the states (Eq. 1).
+
+    The scores are computed by a multi-layer perceptron (Bahdanau et al. 2014).
+    """
 
     def __init__(self, width: int):
         super().__init__(width)

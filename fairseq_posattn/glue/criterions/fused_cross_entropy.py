@@ -1,9 +1,10 @@
-"""The criterion fused_label_smoothed_cross_entropy: fairseq's loss in less time and memory.
+"""The fused_label_smoothed_cross_entropy criterion: fairseq's loss in less time and memory.
 
 The loss and its gradient equal those of label_smoothed_cross_entropy up to rounding errors. fairseq
-keeps logits, log-probabilities and their gradients in memory; here the gradient overwrites the
-logits. On a CPU, the criterion also computes the output projection itself, some rows at a time, so
-that the logits of a whole batch are never in memory, and those of padding are never computed.
+keeps the logits, the log-probabilities and their gradients in memory, whereas this criterion
+overwrites the logits with their gradient. On a CPU, it also computes the output projection itself,
+a few rows at a time. Therefore the logits of a whole batch are never in memory at once, and the
+logits of padding are never computed.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -24,21 +25,21 @@ from torch import Tensor, nn
 from fairseq_posattn.core.label_smoothing import projected_cross_entropy, smoothed_cross_entropy
 from fairseq_posattn.core.table_gradient import TableGradient, rows, shared
 
-ONLY_FEATURES = "features_only"  # the argument of fairseq's Transformers
-TABLE = "table of the last product"  # the key of a sample with the weight of the projection
+ONLY_FEATURES = "features_only"  # an argument of fairseq's Transformers
+TABLE = "table of the last product"  # sample key of the projection weight
 
 
 @dataclass
 class FusedCrossEntropyConfig(stock.LabelSmoothedCrossEntropyCriterionConfig):
-    """Options of the criterion, the same as those of label_smoothed_cross_entropy."""
+    """Options of the criterion, identical to those of label_smoothed_cross_entropy."""
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=FusedCrossEntropyConfig)
 class LabelSmoothedCrossEntropyCriterion(stock.LabelSmoothedCrossEntropyCriterion):
-    """Label-smoothed cross-entropy; falls back to fairseq's for models that return no plain logits.
+    """Label-smoothed cross-entropy; models that return no plain logits use fairseq's own loss.
 
-    The class has the name of fairseq's own, because fairseq compares the name with the one in a
-    checkpoint before it restores the optimizer's state.
+    The class has the same name as fairseq's class, because fairseq restores the optimizer state of
+    a checkpoint only if the names of the criterion classes match.
     """
 
     def forward(self, model, sample, reduce=True):
@@ -50,7 +51,10 @@ class LabelSmoothedCrossEntropyCriterion(stock.LabelSmoothedCrossEntropyCriterio
             return super().forward(model, {**sample, "net_input": inputs, TABLE: table}, reduce)
 
     def takes_features(self, model, reduce: bool) -> bool:
-        """Return whether the loss can be computed from features, as nothing else needs logits."""
+        """Return whether the loss can be computed from features.
+
+        This is possible if nothing else needs the logits.
+        """
         others = not reduce or self.report_accuracy or self.ignore_prefix_size
         return not others and gives_scores(model) and gives_features(model)
 
@@ -75,9 +79,10 @@ def gives_scores(model) -> bool:
 
 
 def gives_features(model) -> bool:
-    """Return whether a model can return features, and has a plain output projection on a CPU.
+    """Return whether a model can return features and has a plain output projection on a CPU.
 
-    On a GPU, one large product is faster. In half precision, each partial sum would be rounded.
+    GPUs are excluded because one large matrix product is faster, and half precision because each
+    partial sum would be rounded.
     """
     decoder = getattr(model, "decoder", None)
     last = getattr(decoder, "output_projection", None)
@@ -95,7 +100,10 @@ def gives_features(model) -> bool:
 
 @contextlib.contextmanager
 def sharing(model) -> Iterator[tuple[Tensor, TableGradient]]:
-    """Let embeddings that are tied to the output projection add to its gradient directly."""
+    """Yield the weight of the output projection and the object that accumulates its gradient.
+
+    Embeddings that are tied to the output projection add their gradients to the same object.
+    """
     weight, total = model.decoder.output_projection.weight, TableGradient()
     table = shared(weight, total) if torch.is_grad_enabled() else weight
     embeddings = [m for m in model.modules() if type(m) is nn.Embedding and m.weight is weight]

@@ -1,9 +1,9 @@
-"""The criterion summed_cross_entropy: cross-entropy summed over all words, as in Dagan (2019).
+"""The summed_cross_entropy criterion: cross-entropy summed over all words, as in Dagan (2019).
 
-fairseq divides the gradient by the sample size, summed over processes and --update-freq. Here the
-sample size is 0, for which the trainer divides by 1, so that the gradient is the sum over all
-processes and batches of an update. Loss and perplexity are reported per word and in base 2, as for
-fairseq's cross_entropy.
+fairseq divides the gradient by the sample size, summed over processes and --update-freq. This
+criterion returns a sample size of 0, so that the trainer divides by 1 instead. The gradient is
+therefore the sum over all processes and batches of an update. As in fairseq's cross_entropy, the
+loss (in base 2) and the perplexity are reported per word.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SummedCrossEntropyCriterion(FairseqCriterion):
             "loss": loss.data,
             "ntokens": words,
             "nsentences": len(sample["target"]),
-            "sample_size": words,  # only the report divides by it
+            "sample_size": words,  # used only for reporting
         }
         return loss, UNDIVIDED, logging_output
 

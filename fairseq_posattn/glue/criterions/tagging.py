@@ -1,7 +1,8 @@
-"""The criterion tagging: cross-entropy, with the accuracy on three groups of words.
+"""The tagging criterion: cross-entropy, and tagging accuracy on three groups of words.
 
-As in the program of Dufter et al. (2020), these are all words, out-of-vocabulary words, and
-ambiguous words, which are in the dictionary and have several tags in the training data.
+As in the implementation of Dufter et al. (2020), the groups are all words, out-of-vocabulary words
+and ambiguous words. Ambiguous words are words in the dictionary that have several tags in the
+training data.
 """
 
 from __future__ import annotations

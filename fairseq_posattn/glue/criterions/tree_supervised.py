@@ -1,9 +1,9 @@
-"""The criterion tree_supervised_cross_entropy, which also trains heads to attend to parents.
+"""The tree_supervised_cross_entropy criterion, which also trains heads to attend to parents.
 
-loss = label-smoothed cross-entropy + tree_loss * n * mean over the pieces of -log a_i,t(i)
+    loss = label-smoothed cross-entropy + tree_loss * n * mean over the pieces of -log a_i,t(i)
 
-The cross-entropy is summed over the n pieces of the target, also with --sentence-avg. The mechanism
-tree_supervised defines a_i,t(i).
+The cross-entropy is summed over the n target pieces, even with --sentence-avg. The documentation of
+the tree_supervised mechanism defines a_i,t(i).
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -29,14 +29,14 @@ NOTHING_LEARNS = (
     "with --encoder-attention tree_supervised, or use another criterion"
 )
 NO_TREES_TO_LEARN = (
-    "the mechanism tree_supervised learns from trees, but the training data have none; make data "
-    "with trees with posattn prepare, and use --task structured_translation"
+    "the mechanism tree_supervised learns from trees, but the training data have none; create data "
+    "with trees, for example with posattn prepare, and use --task structured_translation"
 )
 
 
 @dataclass
 class TreeSupervisedConfig(FusedCrossEntropyConfig):
-    """Options of the criterion: those of fused_label_smoothed_cross_entropy, and --tree-loss."""
+    """Options of the criterion: --tree-loss and those of fused_label_smoothed_cross_entropy."""
 
     tree_loss: float = option(
         0.5, "set the weight of the loss of heads that learn to attend to parents (default: 0.5)"
@@ -45,7 +45,7 @@ class TreeSupervisedConfig(FusedCrossEntropyConfig):
 
 @register_criterion(NAME, dataclass=TreeSupervisedConfig)
 class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
-    """Label-smoothed cross-entropy plus the loss of heads that learn from trees."""
+    """Label-smoothed cross-entropy plus the loss of attention heads that are trained on trees."""
 
     def __init__(  # fairseq passes options by parameter name
         self,
@@ -63,7 +63,7 @@ class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         self.sums = None  # the sums of the current batch
 
     def forward(self, model, sample, reduce=True):
-        """Return loss, sample size and logging output, which includes the four tree sums."""
+        """Return loss, sample size and logging output, which includes the four sums in `SUMS`."""
         loss, sample_size, logged = super().forward(model, sample, reduce)
         sums = loss.new_zeros(len(SUMS)) if self.sums is None else self.sums.data
         logged.update(zip(SUMS, sums, strict=True))  # all workers must log the same names

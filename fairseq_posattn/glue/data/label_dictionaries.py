@@ -1,7 +1,8 @@
-"""Dictionaries of word labels: dict.en.relations.txt and dict.en.tags.txt in a data folder.
+"""Dictionaries of word labels, such as dict.en.relations.txt and dict.en.tags.txt.
 
-They have fairseq's format and special symbols. A relation whose subtype is not in the dictionary is
-replaced by the relation without its subtype, and an unknown label by <unk>.
+The files have fairseq's dictionary format, including its special symbols. If a relation with a
+subtype is not in the dictionary, the relation without the subtype is used. All other labels that
+are not in the dictionary become <unk>.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from fairseq_posattn.trees.sentence import KINDS, UNKNOWN, Labels, without_subty
 
 LARGEST = 256  # a label is stored in one byte
 REMEDY = (
-    "make the data with posattn prepare, or with posattn project --labels and posattn binarize "
-    "(further sets with --srcdict)"
+    "create the data with posattn prepare, or with posattn project --labels and posattn binarize "
+    "(with --srcdict for further data sets)"
 )
 
 
 def check_folder(labels_of: str | None) -> None:
-    """Raise an InputError if --labels-of names a folder that does not exist."""
+    """Raise an InputError if the folder given with --labels-of does not exist."""
     if labels_of and not Path(labels_of).is_dir():
         raise InputError(
-            f"--labels-of {labels_of}: there is no such folder; name the training data's folder"
+            f"--labels-of {labels_of}: there is no such folder; give the path of the training data"
         )
 
 
@@ -42,9 +43,11 @@ class LabelDictionaries:
 
     @classmethod
     def of(cls, labels: Iterable[Labels], subtypes: bool) -> LabelDictionaries:
-        """Build dictionaries of the labels of sentences, with at most 256 symbols each.
+        """Build the dictionaries from the labels of sentences.
 
-        The most frequent labels are kept. subtypes: whether relations keep their subtypes.
+        Each dictionary has at most 256 symbols, so only the most frequent labels are kept.
+
+        subtypes: whether relations keep their subtypes.
         """
         relations: Counter[str] = Counter()
         tags: Counter[str] = Counter()
@@ -57,14 +60,14 @@ class LabelDictionaries:
     def of_counts(
         cls, relations: Counter[str], tags: Counter[str], subtypes: bool
     ) -> LabelDictionaries:
-        """Build dictionaries of counted labels, as `of` does."""
+        """Build the dictionaries from label counts, like `of`."""
         return cls(
             dictionary_of(relations, None if subtypes else without_subtype), dictionary_of(tags)
         )
 
     @classmethod
     def load(cls, folder: Path, language: str) -> LabelDictionaries | None:
-        """Read the dictionaries of a data folder, or return None if it has none."""
+        """Load the dictionaries of a data folder, or return None if it has none."""
         found = paths(folder, language)
         missing = [path for path in found if not path.exists()]
         if len(missing) == len(found):
@@ -82,14 +85,14 @@ class LabelDictionaries:
         self.tags.save(str(tags))
 
     def numbers(self, labels: Labels) -> tuple[list[int], list[int]]:
-        """Return the numbers of a sentence's relations, and of its parts of speech."""
+        """Return the indices of a sentence's relations and parts of speech."""
         return (
             [number(self.relations, relation) for relation in labels.relations],
             [self.tags.index(tag) for tag in labels.tags],
         )
 
     def numbers_in(self, other: LabelDictionaries) -> NDArray[np.uint16]:
-        """Return a table that converts stored pairs of labels to the numbers of `other`."""
+        """Return a table that maps each stored pair of labels to the pair of indices in `other`."""
         pairs = np.arange(LARGEST**2, dtype="<u2").view([("relations", "u1"), ("tags", "u1")])
         for kind in KINDS:
             here, there = getattr(self, kind), getattr(other, kind)
@@ -99,7 +102,10 @@ class LabelDictionaries:
         return pairs.view("<u2")
 
     def unknown_to(self, other: LabelDictionaries) -> list[str]:
-        """Return the labels that `other` lacks, except for kinds that it lacks entirely."""
+        """Return the labels that `other` does not contain.
+
+        Labels of a kind that `other` lacks completely are not returned.
+        """
         return [
             symbol
             for kind in KINDS
@@ -113,13 +119,13 @@ class LabelDictionaries:
         return {"relations": len(self.relations), "tags": len(self.tags)}
 
     def lacks(self, kind: str) -> bool:
-        """Return whether no word of the data has a label of this kind."""
+        """Return whether the dictionary of this kind contains no labels."""
         dictionary: Dictionary = getattr(self, kind)
         return len(dictionary) == dictionary.nspecial
 
     @property
     def fingerprint(self) -> bytes:
-        """Return a digest of all symbols in their order."""
+        """Return an order-dependent digest of all symbols."""
         symbols = [*self.relations.symbols, "", *self.tags.symbols]
         return hashlib.blake2b("\n".join(symbols).encode(), digest_size=16).hexdigest().encode()
 
@@ -127,8 +133,8 @@ class LabelDictionaries:
 def sizes_for(
     kinds: Iterable[str], dictionaries: LabelDictionaries | None, folder: str, language: str
 ) -> dict[str, int]:
-    """Return the number of labels of each kind; raise an InputError if one of `kinds` has none."""
-    names = {"relations": "names of relations", "tags": "parts of speech"}
+    """Return the size of each dictionary; raise an InputError if one of `kinds` has no labels."""
+    names = {"relations": "relation names", "tags": "parts of speech"}
     for kind in kinds:
         if dictionaries is None or dictionaries.lacks(kind):
             raise InputError(
@@ -143,7 +149,10 @@ def paths(folder: Path, language: str) -> list[Path]:
 
 
 def dictionary_of(counts: Counter[str], shorten: Callable[[str], str] | None = None) -> Dictionary:
-    """Build a dictionary of counted labels without unknown ones, after applying `shorten`."""
+    """Build a dictionary from label counts, excluding the label for unknown values.
+
+    shorten: a function that is applied to each label first, for example to remove subtypes.
+    """
     dictionary = Dictionary()
     special = list(dictionary.symbols)
     for label, count in counts.items():
@@ -155,6 +164,6 @@ def dictionary_of(counts: Counter[str], shorten: Callable[[str], str] | None = N
 
 
 def number(labels: Dictionary, label: str) -> int:
-    """Return the number of a label, or else of the relation without its subtype."""
+    """Return the index of a label; for an unknown subtype, the index of its main relation."""
     found: int = labels.index(label)
     return labels.index(without_subtype(label)) if found == labels.unk() else found

@@ -1,4 +1,4 @@
-"""The dataset of the tagging task: numbers of words, of their characters, and of their tags."""
+"""The dataset of the tagging task, which contains indices of words, characters and tags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairseq_posattn.errors import InputError
 class TaggingDataset(FairseqDataset):
     """Sentences as tensors of words, characters and, optionally, tags.
 
-    chars: in each tensor, padding ends each word.
+    chars: one tensor per sentence, in which each word ends with a padding symbol.
     by_length: whether batches consist of sentences of similar length.
     """
 
@@ -66,7 +66,10 @@ class TaggingDataset(FairseqDataset):
         return int(self.sizes[k])
 
     def ordered_indices(self) -> np.ndarray:
-        """Return a new random order; with `by_length`, sort it by length, the shortest first."""
+        """Return the indices of all sentences in a new random order.
+
+        With `by_length`, sort the sentences by length, the shortest first.
+        """
         order = np.random.permutation(len(self))
         if not self.by_length:
             return order
@@ -80,13 +83,11 @@ class TaggingDataset(FairseqDataset):
 def check_parts(prefix: str, words, chars, tags) -> None:
     """Raise an InputError if the files of words, characters and tags do not match.
 
-    Words and tags must have equal lengths, and padding must end each word among the characters.
+    Each sentence must have as many tags as words, and as many padding symbols among its characters.
     """
     for name, part in (("char", chars), ("tag", tags)):
         if len(part) != len(words):
-            raise of_another_set(
-                prefix, name, f"{len(part)} sentences, but {len(words)} in the words"
-            )
+            raise of_another_set(prefix, name, f"{len(part)} sentences instead of {len(words)}")
     if (numbers_of(words) == PADDING).any():
         raise of_another_set(prefix, "word", "padding among the words")
     ends = numbers_of(chars) == PADDING
@@ -95,18 +96,20 @@ def check_parts(prefix: str, words, chars, tags) -> None:
     words_of_chars = ends_until[after] - ends_until[after - chars.sizes]
     for name, lengths in (("tag", tags.sizes), ("char", words_of_chars)):
         if (differs := np.flatnonzero(lengths != words.sizes)).size:
-            raise of_another_set(prefix, name, f"other words in sentence {differs[0] + 1}")
+            raise of_another_set(prefix, name, f"different words in sentence {differs[0] + 1}")
     if words.sizes.min() < 1 or not ends[after - 1].all():
-        raise of_another_set(prefix, "char", "a sentence without words, or a word without its end")
+        raise of_another_set(
+            prefix, "char", "a sentence without words, or a word without an end symbol"
+        )
 
 
 def numbers_of(part) -> np.ndarray:
-    """Return the concatenated sentences of a memory-mapped dataset."""
+    """Return all sentences of a memory-mapped dataset as one array."""
     return np.frombuffer(part._bin_buffer, part._index.dtype)
 
 
 def of_another_set(prefix: str, name: str, found: str) -> InputError:
-    """Return the error for a file that does not match the words of its split."""
+    """Return the error for a file that does not match the words of the same split."""
     return InputError(
         f"{prefix}.{name}.bin: found {found}, so the file is damaged or does not match "
         f"{prefix}.word.bin; make the data again with posattn binarize-tagging"
@@ -118,7 +121,10 @@ def padded(rows: list[Tensor]) -> Tensor:
 
 
 def spellings_of_words(chars: list[Tensor]) -> np.ndarray:
-    """Return a row of characters for each word, N x C, given the characters of sentences."""
+    """Return the characters of each word as an array of shape (words, characters).
+
+    chars: the characters of each sentence.
+    """
     flat = torch.cat(list(chars)).numpy()
     ends = np.flatnonzero(flat == PADDING)
     starts = np.concatenate([[0], ends[:-1] + 1])
@@ -129,9 +135,10 @@ def spellings_of_words(chars: list[Tensor]) -> np.ndarray:
 
 
 def distinct(spellings: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Return the distinct rows of `spellings`, U x C, and the index of each row among them, N.
+    """Return the distinct rows of `spellings`, and the index of each row among them.
 
-    This way, the network encodes a word that occurs twice in a batch only once.
+    If `spellings` has the shape (N, C), the results have the shapes (U, C) and (N,). A word that
+    occurs several times in a batch is thus encoded only once.
     """
     keys = np.ascontiguousarray(spellings).view([("", spellings.dtype)] * spellings.shape[1])
     _, first, row_of = np.unique(keys.ravel(), return_index=True, return_inverse=True)

@@ -1,4 +1,4 @@
-"""A translation dataset with the trees of source sentences, and the output of --print-tree."""
+"""A translation dataset that includes source trees, and the implementation of --print-tree."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from fairseq_posattn.trees.store import WORD, ranges
 
 
 class Trees(Protocol):
-    """The trees of a dataset's sentences, as `TreeDataset` reads them."""
+    """The interface through which `TreeDataset` reads the trees of a dataset."""
 
     def __len__(self) -> int: ...
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the concatenated word records of these sentences, and the sentences' lengths."""
+        """Return the concatenated word records of the given sentences, and the sentence lengths."""
 
 
 class JoinedTrees:
-    """Concatenates trees, as ConcatDataset does datasets, with the first part repeated."""
+    """Concatenates the trees of several datasets, of which the first may be repeated."""
 
     def __init__(self, parts: Sequence[Trees], repeat_first: int = 1):
         self.parts = parts
@@ -35,7 +35,7 @@ class JoinedTrees:
         return int(self.ends[-1])
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return records and lengths of sentences of any parts."""
+        """Return the word records and lengths of sentences from any of the datasets."""
         part_of = np.searchsorted(self.ends, sentences, side="right")
         order = np.argsort(part_of, kind="stable")
         read = [self.read_part(k, sentences[part_of == k]) for k in np.unique(part_of)]
@@ -54,9 +54,10 @@ class JoinedTrees:
 class TreeDataset(BaseWrapperDataset):
     """Adds net_input['source_tree'] to the batches of a LanguagePairDataset.
 
-    Trees are added to batches, not to samples, because reading those of a whole batch is faster.
+    Trees are added to batches and not to samples, because it is faster to read all trees of a batch
+    at once.
 
-    on_batch: called with each batch.
+    on_batch: a function that is called with each batch.
     """
 
     def __init__(
@@ -86,14 +87,20 @@ class TreeDataset(BaseWrapperDataset):
         return merged
 
     def source_tree(self, merged: dict) -> torch.Tensor:
-        """Return the tensor that `SourceTree.of_batch` reads, in the order of the sorted batch."""
+        """Return the trees of a batch as a tensor for `SourceTree.of_batch`.
+
+        The trees are in the order of the collated batch, which is sorted by length.
+        """
         records, lengths = self.trees.read(merged["id"].numpy())
         pieces = merged["net_input"]["src_lengths"].numpy() - 1
         return torch.from_numpy(batch.collate(records, lengths, pieces))
 
 
 def print_tree(number: int, words: Sequence[str], parents: Sequence[int]) -> None:
-    """Print a tree as one line per word: TREE-NUMBER, as fairseq's S-NUMBER, depth and word."""
+    """Print a tree with one line per word: TREE-NUMBER, depth and word.
+
+    The number is the same as in fairseq's S-NUMBER.
+    """
     print("".join(f"TREE-{number}\t{line}\n" for line in drawn(words, parents)), end="")
 
 
@@ -105,7 +112,7 @@ def print_new_trees(sentences: Iterable[tuple[int, Sentence]]) -> None:
 
 
 def print_read_trees(sample: dict, dictionary: Any, separator: str) -> None:
-    """Print the trees of binarised data, with words rebuilt from the pieces."""
+    """Print the trees of binarised data, with words that are restored from the pieces."""
     parents, counts = sample["net_input"]["source_tree"][:2].tolist()
     for k, number in enumerate(sample["id"].tolist()):
         tokens = sample["net_input"]["src_tokens"][k]

@@ -1,4 +1,4 @@
-"""Write and read tree files, such as train.en-de.en.tree.bin and .idx, next to binarised data."""
+"""Read and write tree files, such as train.en-de.en.tree.bin, which accompany binarised data."""
 
 from __future__ import annotations
 
@@ -79,17 +79,18 @@ def write_tree_file(
     trees: Iterable[tuple[Sequence[int], Sequence[int]] | Tree],
     dictionaries: LabelDictionaries | None = None,
 ) -> None:
-    """Write the trees of a binarised source: parents, and numbers of pieces, of their words.
+    """Write the tree file of a binarised source text.
 
-    dictionaries: the label dictionaries. Without them, or if the trees have no labels, no labels
-        are written. Either all trees of a source must have labels, or none.
+    trees: for each sentence, the parent of each word and the number of pieces of each word.
+    dictionaries: the label dictionaries. Without dictionaries, or if the trees have no labels, no
+        labels are written. Either all trees or no trees must have labels.
     """
     source = SourcePieces(source_prefix)
     some_labels, all_trees = look_for_labels(Tree(*tree) for tree in trees)
     if dictionaries is not None and not some_labels:
         logger.warning(
-            "%s: the trees have no labels of words, so models that read labels cannot use these "
-            "data; posattn project --labels adds them",
+            "%s: the trees have no word labels, so models that read labels cannot use these data; "
+            "add labels with posattn project --labels",
             source_prefix,
         )
         dictionaries = None
@@ -103,8 +104,8 @@ def write_tree_file(
                 if dictionaries is not None:
                     if labels is None and parents:
                         raise TreeError(
-                            f"{source_prefix}: tree {count} has no labels, but others have; "
-                            "project all trees with posattn project --labels, or none"
+                            f"{source_prefix}: tree {count} has no labels, but others do; project "
+                            "either all trees or none with posattn project --labels"
                         )
                     numbers = dictionaries.numbers(labels or Labels([], []))
                 writer.add(parents, pieces, source[count - 1], numbers)
@@ -117,13 +118,13 @@ def write_tree_file(
 
 
 def join_tree_files(parts: Sequence[str], source_prefix: str) -> None:
-    """Concatenate the tree files of binarised sources, which were joined to `source_prefix`."""
+    """Concatenate the tree files of sources that were concatenated into `source_prefix`."""
     trees = [TreeFile(part) for part in parts]
     labels = next((file.labels for file in trees if file.labels is not None), None)
     if any(file.labels != labels and file.starts[-1] for file in trees):
         raise TreeError(
-            f"{source_prefix}: only some trees have labels of words; project all trees with "
-            "posattn project --labels, or none"
+            f"{source_prefix}: only some trees have word labels; project either all trees or none "
+            "with posattn project --labels"
         )
     trees = [TreeFile(part, with_labels=labels is not None) for part in parts]
     with TreeWriter(source_prefix, labels) as writer:
@@ -143,22 +144,22 @@ def look_for_labels(trees: Iterable[Tree]) -> tuple[bool, Iterator[Tree]]:
 
 
 def check_pieces(prefix: str, number: int, source: np.ndarray, pieces: Sequence[int]) -> None:
-    """Refuse a tree whose number of pieces differs from that of its sentence."""
+    """Raise a TreeError if a tree does not have as many pieces as its sentence."""
     expected = sum(pieces) + 1
     if len(source) != expected:
         raise TreeError(
-            f"{prefix}: sentence {number} has {len(source)} pieces, including the end of sentence, "
-            f"but its tree has {expected}; project the trees onto this text"
+            f"{prefix}: sentence {number} has {len(source)} pieces, including the end-of-sentence "
+            f"symbol, but its tree has {expected}; project the trees onto this text"
         )
 
 
 def load_tree_file(
     source_prefix: str, dictionaries: LabelDictionaries | None = None, by_name: bool = False
 ) -> TreeFile:
-    """Load the trees of a binarised source; raise a TreeError if they do not match it.
+    """Load the trees of a binarised source; raise a TreeError if they do not match the source.
 
-    dictionaries: the model's label dictionaries; None skips the labels.
-    by_name: whether labels may be converted by name if the source has other label dictionaries.
+    dictionaries: the model's label dictionaries; if None, no labels are loaded.
+    by_name: whether to convert labels by name if the source uses different label dictionaries.
     """
     if not exists(source_prefix):
         raise TreeError(
@@ -168,7 +169,7 @@ def load_tree_file(
         )
     trees = TreeFile(source_prefix, with_labels=dictionaries is not None)
     if dictionaries is not None and trees.labels is None:
-        raise TreeError(f"{idx_path(source_prefix)}: the trees have no labels of words; {REMEDY}")
+        raise TreeError(f"{idx_path(source_prefix)}: the trees have no word labels; {REMEDY}")
     trees.check(source_files(source_prefix), SourcePieces(source_prefix))
     if dictionaries is None or trees.labels == dictionaries.fingerprint:
         return trees

@@ -1,7 +1,8 @@
-"""The model attention_s2s: LSTM encoder and decoder with positional, content or no attention.
+"""The attention_s2s model: an LSTM encoder-decoder with positional, content or no attention.
 
-It implements the model of Section 4.1 of Dagan (2019) and its two baselines. The decoder's LSTM
-reads the previous words, attends to the source, and predicts from tanh(W [c_t ; h_t]).
+It implements the model in Section 4.1 of Dagan (2019) and that model's two baselines. The decoder's
+LSTM reads the previous word and attends to the source. It predicts the next word from
+tanh(W [c_t; h_t]), where h_t is the LSTM's state and c_t is the context vector.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -35,21 +36,24 @@ ENCODER, ZEROS = STARTS = ("encoder", "zeros")
 
 @dataclass
 class AttentionS2SConfig(FairseqDataclass):
-    """Options of the model attention_s2s."""
+    """Options of the attention_s2s model."""
 
     attention: ChoiceEnum(ATTENTIONS) = option(  # type: ignore[valid-type]  # fairseq calls it
-        POSITIONAL, "let attention weights depend on positions (default) or content, or use none"
+        POSITIONAL,
+        "compute attention weights from positions (default) or content, or use no attention",
     )
     width: int = option(128, "set the width of embeddings and LSTM states (default: 128)")
-    layers: int = option(1, "set the number of layers of encoder and decoder, each (default: 1)")
+    layers: int = option(
+        1, "set the number of layers of the encoder, and of the decoder (default: 1)"
+    )
     dropout: float = option(
         0.3,
         "set the dropout of embeddings, between layers, and before the output layer (default: 0.3)",
     )
     decoder_start: Optional[ChoiceEnum(STARTS)] = option(  # type: ignore[valid-type]  # fairseq calls it
         None,
-        "initialise the decoder with the encoder's last state, or with zeros; the "
-        "default is zeros with attention, and the encoder's state without",
+        "initialise the decoder with the encoder's last state, or with zeros; the default is zeros "
+        "with attention, and the encoder's state without attention",
     )
     states_only: bool = option(
         False, "attend to the LSTM's states alone, without adding the word embeddings to them"
@@ -60,7 +64,7 @@ class AttentionS2SConfig(FairseqDataclass):
     clamp: ChoiceEnum(["none", "unit"]) = option(  # type: ignore[valid-type]  # fairseq calls it
         "none", "positional attention: do not clamp mu (none, the default), or to [0, 1] (unit)"
     )
-    sigma_floor: float = option(0.0, "positional attention: set a lower bound of sigma")
+    sigma_floor: float = option(0.0, "positional attention: set a lower bound for sigma")
     epsilon: float = option(1e-3, "positional attention: add this number to 2 sigma^2")
     max_source_positions: int = option(
         1024, "set the maximal number of pieces of a source sentence (default: 1024)"
@@ -89,7 +93,10 @@ class RecurrentEncoder(FairseqEncoder):
         self.lstm = build_lstm(cfg)
 
     def forward(self, src_tokens, src_lengths=None, source_tree=None) -> EncodedSource:
-        """Encode a source, B S, which may contain padding anywhere; trees are ignored."""
+        """Encode a source of shape (B, S), which may contain padding at any position.
+
+        Trees are ignored.
+        """
         real = src_tokens.ne(self.dictionary.pad())
         x = F.dropout(self.embed_tokens(src_tokens), self.cfg.dropout, self.training)  # B S C
         # move padding to the end, so that the LSTM does not read it
@@ -101,9 +108,10 @@ class RecurrentEncoder(FairseqEncoder):
         return EncodedSource(states, real, hidden, cell)
 
     def run_lstm(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Run the LSTM on `x`, B S C, with `lengths`, B.
+        """Run the LSTM on `x`, of shape (B, S, C), for sentences with the given lengths.
 
-        Return its states, B S C, which are zero for padding, and its last state and cell.
+        Return the states of all positions, of shape (B, S, C), the last hidden state and the last
+        cell state. The states of padding are zero.
         """
         packed = nn.utils.rnn.pack_padded_sequence(
             x, lengths.cpu(), batch_first=True, enforce_sorted=False
@@ -143,9 +151,9 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         features_only: bool = False,
         **unused,
     ):
-        """Return logits, B T V, and attention weights, B T S.
+        """Return logits, of shape (B, T, V), and attention weights, of shape (B, T, S).
 
-        prev_output_tokens: B T; with an incremental state, only the last column is read.
+        prev_output_tokens: tokens of shape (B, T); incremental decoding reads only the last column.
         """
         assert encoder_out is not None  # fairseq always passes it
         past = self.get_incremental_state(incremental_state or {}, "past")
@@ -160,7 +168,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         return out, {"attn": [weights]}
 
     def run_lstm(self, x: Tensor, source: EncodedSource, past) -> tuple[Tensor, dict]:
-        """Return the LSTM's outputs, B T C, and its last state; start from `past`, if given."""
+        """Return the LSTM's outputs, of shape (B, T, C), and its last state.
+
+        past: the LSTM's initial state; if None, the options determine how it is initialised.
+        """
         if past is not None:
             start = past["decoder.hidden"], past["decoder.cell"]
         elif self.cfg.decoder_start == ENCODER:
@@ -174,7 +185,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         }
 
     def attend(self, h: Tensor, source: EncodedSource, past):
-        """Return features, B T C, attention weights, B T S or None, and the attention's state."""
+        """Return features, attention weights (or None) and the attention state.
+
+        The features have the shape (B, T, C), and the weights the shape (B, T, S).
+        """
         if self.attention is None:
             return torch.tanh(self.combine(h)), None, {}
         return self.attention(h, Source(source.states, source.real), past)
@@ -214,10 +228,10 @@ class AttentionS2SModel(FairseqEncoderDecoderModel):
 
 
 def refuse_what_cannot_work(cfg) -> None:
-    """Raise an InputError for options with which the model cannot be built or cannot learn."""
+    """Raise an InputError for options that prevent building or training the model."""
     if cfg.attention == NONE and cfg.decoder_start == ZEROS:
         raise InputError(
-            "--attention none --decoder-start zeros hides the source from the decoder; leave out "
+            "--attention none --decoder-start zeros hides the source from the decoder; omit "
             "--decoder-start"
         )
     for name in ("width", "layers", "position_width"):
@@ -243,7 +257,7 @@ def build_attention(cfg: AttentionS2SConfig) -> Optional[nn.Module]:
 
 
 def along(x: Tensor, order: Tensor) -> Tensor:
-    """Reorder the positions of `x`, B S C, by the indices `order`, B S."""
+    """Reorder the positions of `x`, of shape (B, S, C), by the indices `order`, of shape (B, S)."""
     return x.gather(1, order[..., None].expand_as(x))
 
 

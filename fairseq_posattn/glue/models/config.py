@@ -1,7 +1,7 @@
-"""Options of posattn_transformer: those of fairseq's Transformer, and additional ones.
+"""Options of posattn_transformer, which include those of fairseq's Transformer.
 
-fairseq's nested TransformerConfig does not work with both argparse and hydra. A flat dataclass
-does, and also supports the presets of --arch.
+fairseq's nested TransformerConfig does not support both argparse and hydra. A flat dataclass
+supports both, and also --arch presets.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -66,7 +66,7 @@ class OwnOptions(FairseqDataclass):
 
 
 def flat_fields():
-    """Yield name, type and field of each option of fairseq's Transformer, with its flat name."""
+    """Yield the flat name, the type and the field of each option of fairseq's Transformer."""
     for outer in fields(TransformerConfig):
         if outer.name in NESTED:
             for inner in fields(NESTED[outer.name]):
@@ -77,7 +77,7 @@ def flat_fields():
 
 
 def flat_field(name: str, source):
-    """Return name, type and a copy of a field of fairseq."""
+    """Return the name, the type and a copy of a dataclass field of fairseq."""
     if name.endswith("_layers_to_keep"):  # fairseq's pruning reads it as a string: '0,2,4'
         return name, Optional[str], field(default=None, metadata=source.metadata)
     if name in ("decoder_input_dim", "decoder_output_dim"):  # None means the embedding's width
@@ -98,9 +98,9 @@ def plain_namespace(cfg: Any) -> Namespace:
 
 
 def wrapped(layer, cfg):
-    """Wrap a layer for activation checkpointing and FSDP, as the options specify.
+    """Wrap a layer for activation checkpointing and FSDP, as specified by the options.
 
-    As in fairseq, FSDP wraps layers of any size under activation checkpointing.
+    As in fairseq, FSDP wraps layers of any size if activation checkpointing is used.
     """
     if cfg.checkpoint_activations:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
@@ -110,7 +110,7 @@ def wrapped(layer, cfg):
 
 
 def layer_numbers(side) -> list[int]:
-    """Return the numbers of the layers of an encoder or decoder, which may be pruned."""
+    """Return the indices of the layers that an encoder or decoder keeps after pruning."""
     keep = side.layers_to_keep
     try:
         return sorted(map(int, keep.split(","))) if keep else list(range(side.layers))

@@ -1,8 +1,8 @@
 """Attention mechanisms in the cross-attention of fairseq's decoder.
 
-fairseq's decoder passes the padding mask of the source to the cross-attention of each layer. In a
-decoder with --cross-attention, a `CrossContext` replaces that mask. Therefore no state is kept
-between calls, and recomputation under activation checkpointing reads the same context.
+fairseq's decoder passes the source padding mask to the cross-attention of each layer. With
+--cross-attention, a `CrossContext` is passed instead of this mask. Therefore no state is kept
+between calls, and layers that activation checkpointing recomputes receive the same context.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EARLIER = "earlier"  # the key of the incremental state of mechanisms
 
 
 class CrossAttention(MultiheadAttention):
-    """Cross-attention with mechanisms; parameters and key-value cache are those of fairseq."""
+    """Cross-attention with mechanisms, and with fairseq's parameters and key-value cache."""
 
     def __init__(self, cfg, mechanisms):
         super().__init__(
@@ -62,11 +62,13 @@ class CrossAttention(MultiheadAttention):
         static_kv: bool = True,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend from `query`, T B C, to the encoder's output, S B E.
+        """Attend from `query`, of shape (T, B, C), to the encoder's output, of shape (S, B, E).
 
-        In incremental decoding, the transformed keys and values of the first step are reused.
-        Return the output, T B C, and the weights on request: their mean over the heads, B T S, or,
-        with `need_head_weights`, those of each head, H B T S.
+        Return the output, of shape (T, B, C), and the attention weights, or None if they are not
+        requested. The weights are averaged over the heads and have the shape (B, T, S). With
+        `need_head_weights`, they are not averaged and have the shape (H, B, T, S).
+
+        In incremental decoding, the keys and values of the first step are reused.
         """
         asked_for = need_weights or need_head_weights
         mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
@@ -100,35 +102,35 @@ class CrossAttention(MultiheadAttention):
         return self.get_incremental_state(incremental_state, EARLIER) or {}
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
-        """Reorder the state of mechanisms, keys and values for the next step of beam search."""
+        """Reorder the cached keys, values and mechanism states for the next step of beam search."""
         if kept := self.earlier(incremental_state):
             kept = {name: x.index_select(0, new_order) for name, x in kept.items()}
             self.set_incremental_state(incremental_state, EARLIER, kept)
         return super().reorder_incremental_state(incremental_state, new_order)
 
     def split(self, x: Tensor) -> Tensor:
-        """Split the heads of `x`: T B C to B H T D."""
+        """Split `x`, of shape (T, B, C), into heads; return a tensor of shape (B, H, T, D)."""
         return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)
 
 
 def cross_specification(cfg) -> CrossSpecification:
-    """Return the specification of --cross-attention, which older checkpoints lack."""
+    """Return the specification of --cross-attention, which is empty for older checkpoints."""
     return CrossSpecification(getattr(cfg, "cross_attention", None) or "")
 
 
 def check_cross(cross: CrossSpecification, cfg, no_encoder_attn: bool) -> None:
-    """Raise a SpecificationError for mechanisms that the model's shape or options exclude."""
+    """Raise a SpecificationError for mechanisms that are incompatible with the model."""
     if not cross.uses:
         return
     if no_encoder_attn or cfg.cross_self_attention:
         other = "--no-cross-attention" if no_encoder_attn else "--cross-self-attention"
         raise SpecificationError(
-            f"--cross-attention '{cross}' cannot be combined with {other}; leave one out"
+            f"--cross-attention '{cross}' cannot be combined with {other}; use only one of them"
         )
     if cfg.checkpoint_activations and any(use.mechanism is TreeWalk for use in cross.uses):
         raise SpecificationError(
             "'tree_walk' keeps attention weights for the loss, which --checkpoint-activations "
-            "would recompute without the loss; leave that option out"
+            "would recompute without the loss; omit --checkpoint-activations"
         )
     if not cfg.decoder.layers_to_keep:  # a pruned model was checked before it was pruned
         cross.check(cfg.decoder.layers, cross_shape(cfg))
@@ -145,10 +147,11 @@ def with_context(
     queries: int | None = None,
     brackets: Tensor | None = None,
 ) -> dict:
-    """Return the encoder's output with a `CrossContext` instead of its padding mask.
+    """Return the encoder's output, with its padding mask replaced by a `CrossContext`.
 
-    target_padding: the padding mask of the target so far, B T. For other arguments, see
-        `CrossContext.between`.
+    target_padding: the padding mask of the target so far, of shape (B, T).
+
+    For the other arguments, see `CrossContext.between`.
     """
     source_padding = encoder_out["encoder_padding_mask"][0]
     tree, empty = (encoder_out.get(key, [None])[0] for key in (TREE, EMPTY))
@@ -157,9 +160,9 @@ def with_context(
 
 
 def reordered(tree: SourceTree, order: Tensor) -> SourceTree:
-    """Select the trees of the sentences `order` of the batch, for beam search.
+    """Select the trees of the sentences with the indices `order`, for beam search.
 
-    Depths that are computed already are selected, too, so that steps need not recompute them.
+    Precomputed tree depths are also selected, so that they need not be recomputed in each step.
     """
     values: dict[str, Any] = {field.name: getattr(tree, field.name) for field in fields(tree)}
     for name, value in values.items():

@@ -1,7 +1,7 @@
 """Attention mechanisms in the self-attention of fairseq's Transformer decoder.
 
-The module `cross_attention` adds them to the cross-attention. A layer without mechanisms is
-fairseq's own. In incremental decoding, each step has one query, and fairseq's incremental state
+Mechanisms of the cross-attention are implemented in `cross_attention`. Layers without mechanisms
+are fairseq's own. In incremental decoding, each step has one query, and fairseq's incremental state
 contains the keys and values of earlier steps.
 """
 
@@ -46,10 +46,11 @@ from fairseq_posattn.glue.models.stock_checkpoints import fit_state
 
 @dataclass
 class Target:
-    """The state of the targets of a batch, which all layers share.
+    """Information about a batch's target sentences that all layers share.
 
-    pair: the numbers of both brackets in the dictionary; None if it lacks one.
-    brackets: the number of open brackets after each piece, B K; None if no mechanism reads it.
+    pair: the dictionary indices of the opening and the closing bracket; None if either is missing.
+    brackets: the number of open brackets after each piece, of shape (B, K); None if no mechanism
+        reads it.
     """
 
     pair: tuple[int, int] | None = None
@@ -62,14 +63,14 @@ class Target:
         return cls((opening, closing) if has_both else None)
 
     def read(self, pieces: Tensor) -> None:
-        """Update `brackets` for the pieces of a batch so far, B K."""
+        """Update `brackets` with the target pieces so far, of shape (B, K)."""
         if self.pair:
             self.brackets = depths(*(pieces.eq(number) for number in self.pair))
 
 
 @with_incremental_state
 class CausalSelfAttention(MultiheadSelfAttention):
-    """Self-attention with mechanisms, with the interface that fairseq's decoder layer expects."""
+    """Causal self-attention with mechanisms, for fairseq's decoder layer."""
 
     get_incremental_state: Callable  # the decorator adds both methods
     set_incremental_state: Callable
@@ -92,10 +93,11 @@ class CausalSelfAttention(MultiheadSelfAttention):
         attn_mask: Tensor | None = None,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend from `query`, T B C, to itself and, in incremental decoding, to earlier steps.
+        """Attend from `query`, of shape (T, B, C), to itself and to earlier decoding steps.
 
-        Return the output, T B C, and the weights on request: their mean over the heads, B T S, or,
-        with `need_head_weights`, those of each head, H B T S.
+        Return the output, of shape (T, B, C), and the attention weights, or None if they are not
+        requested. The weights are averaged over the heads and have the shape (B, T, S). With
+        `need_head_weights`, they are not averaged and have the shape (H, B, T, S).
         """
         q, k, v = self.project(query)  # B H T D
         padding = key_padding_mask
@@ -124,7 +126,7 @@ class CausalSelfAttention(MultiheadSelfAttention):
         return self.set_incremental_state(incremental_state, "attn_state", buffer)
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
-        """Reorder keys and values for the next step of beam search."""
+        """Reorder the cached keys and values for the next step of beam search."""
         buffer = self._get_input_buffer(incremental_state)
         if buffer:
             chosen = {
@@ -136,7 +138,10 @@ class CausalSelfAttention(MultiheadSelfAttention):
 
 
 def joined_padding(before: Tensor | None, now: Tensor | None, keys: Tensor) -> Tensor | None:
-    """Concatenate the padding masks of earlier steps and this one, B S; None means no padding."""
+    """Concatenate the padding masks of earlier steps and of this step into a mask of shape (B, S).
+
+    None means that there is no padding.
+    """
     if before is None and now is None:
         return None
     padding = keys.new_zeros(keys.size(0), keys.size(2)).bool()
@@ -148,11 +153,11 @@ def joined_padding(before: Tensor | None, now: Tensor | None, keys: Tensor) -> T
 
 
 class PosattnDecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's decoder layer with mechanisms in its attention.
+    """fairseq's decoder layer, with mechanisms in its attention.
 
-    mechanisms: those of the self-attention; if empty, fairseq's own is used.
-    crossing: those of the cross-attention; if None, fairseq's own is used.
-    target: the state that all layers share.
+    mechanisms: mechanisms of the self-attention; if empty, fairseq's self-attention is used.
+    crossing: mechanisms of the cross-attention; if None, fairseq's cross-attention is used.
+    target: information about the target sentences, which all layers share.
     """
 
     def __init__(self, cfg, no_encoder_attn, mechanisms, crossing=None, target=None):
@@ -194,7 +199,7 @@ class PosattnDecoder(TransformerDecoderBase):
         del self.of_all_layers, self.across_all_layers
 
     def target_positions(self, shape: PositionShape) -> nn.Module | None:
-        """Return the module that computes the positions: fairseq's own, unless others are added."""
+        """Return the position module, which is fairseq's own unless other positions are added."""
         table = self.embed_positions if self.positions.sequence else None
         added = self.positions.build(shape)
         if not added:
@@ -202,8 +207,10 @@ class PosattnDecoder(TransformerDecoderBase):
         return TargetPositions(table, added, self.padding_idx, shape.max_positions)
 
     def check(self, cfg) -> None:
-        """Raise a SpecificationError for positions or mechanisms that are not causal, or that the
-        model's shape or options exclude."""
+        """Raise a SpecificationError for positions or mechanisms that the decoder cannot use.
+
+        Positions and mechanisms must be causal and support the model's shape and options.
+        """
         self.positions.check_causal()
         self.positions.check(position_shape(cfg))
         self.attention.check_causal()
@@ -212,12 +219,12 @@ class PosattnDecoder(TransformerDecoderBase):
         if self.attention.uses and cfg.cross_self_attention:
             raise SpecificationError(
                 f"--decoder-attention '{self.attention}' cannot be combined with "
-                "--cross-self-attention; leave one out"
+                "--cross-self-attention; use only one of them"
             )
         if self.attention.uses and cfg.decoder.xformers_att_config:
             raise SpecificationError(
                 f"--decoder-attention '{self.attention}' cannot be combined with "
-                "--decoder-xformers-att-config; leave one out"
+                "--decoder-xformers-att-config; use only one of them"
             )
 
     def attention_shape(self, cfg) -> AttentionShape:
@@ -226,7 +233,7 @@ class PosattnDecoder(TransformerDecoderBase):
         return AttentionShape(heads, width // heads, longest, brackets=brackets)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        """Build the next layer, which is fairseq's own if it has no mechanisms."""
+        """Build the next layer; layers without mechanisms are fairseq's own."""
         number, shape = self.numbers.pop(0), self.attention_shape(cfg)
         mechanisms = self.attention.build(number, shape, self.of_all_layers)
         crossing = None
@@ -240,9 +247,9 @@ class PosattnDecoder(TransformerDecoderBase):
     def extract_features(
         self, prev_output_tokens, encoder_out=None, incremental_state=None, *args, **options
     ):
-        """Return what fairseq's decoder returns.
+        """Return the same values as fairseq's decoder.
 
-        prev_output_tokens: all tokens so far, B T, also in incremental decoding.
+        prev_output_tokens: all tokens so far, of shape (B, T), even in incremental decoding.
         """
         looks: list[Tensor] = []
         if not incremental_state:  # a new translation starts
@@ -262,8 +269,11 @@ class PosattnDecoder(TransformerDecoderBase):
         return x, extra
 
     def reorder_incremental_state_scripting(self, incremental_state, new_order):
-        """Reorder the state for the next step of beam search, unless the order is unchanged, as in
-        greedy search. On a GPU, that check would cost a synchronisation."""
+        """Reorder the incremental state for the next step of beam search.
+
+        On a CPU, nothing is copied if the order is unchanged, as in greedy search. On a GPU,
+        checking the order would require a synchronisation.
+        """
         if new_order.device.type == "cpu" and len(self.layers):
             keys = self.layers[0].self_attn._get_input_buffer(incremental_state).get("prev_key")
             if keys is not None and torch.equal(new_order, torch.arange(len(keys))):
@@ -275,7 +285,7 @@ class PosattnDecoder(TransformerDecoderBase):
         pack(self)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """Initialise mechanisms that a stock checkpoint lacks, as the encoder does."""
+        """Add the parameters that a stock checkpoint lacks, as the encoder does."""
         super().upgrade_state_dict_named(state_dict, name)
         if isinstance(self.embed_positions, TargetPositions):
             take_over_table(state_dict, f"{name}.embed_positions")

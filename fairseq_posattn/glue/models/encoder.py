@@ -1,8 +1,8 @@
 """fairseq's Transformer encoder with configurable positions and attention mechanisms.
 
-The layer and the loop over layers are reimplemented, because fairseq's own pass only the padding
-mask to a layer, and differ between releases. Parameters have fairseq's names and are created in
-fairseq's order.
+The layer and the loop over layers are reimplemented, because fairseq's versions pass only the
+padding mask to a layer, and differ between releases. The parameters have the same names as in
+fairseq, and are created in the same order.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SENTENCES = "sentences"  # the key of encoder_out with the sentence number of ea
 
 
 class PosattnEncoderLayer(nn.Module):
-    """A Transformer encoder layer whose self-attention has mechanisms; tensors are T B C."""
+    """A Transformer encoder layer with mechanisms in its self-attention."""
 
     def __init__(self, cfg, mechanisms):
         super().__init__()
@@ -72,8 +72,14 @@ class PosattnEncoderLayer(nn.Module):
     def forward(
         self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return the output, T B C, the weights of each head, B H T T, if requested, and the sums
-        that `take_supervision` returns for supervised heads."""
+        """Return the output, the attention weights and the sums for supervised heads.
+
+        x: the input. Input and output have the shape (T, B, C).
+        need_weights: whether to return the attention weights, of shape (B, H, T, T). Otherwise,
+            they are None.
+
+        The sums are those that `take_supervision` returns.
+        """
         residual = x = self.self_attn.before(x, ctx)
         x = self.norm_before(x, self.self_attn_layer_norm)
         x, weights = self.self_attn(x, ctx, need_weights)
@@ -136,7 +142,7 @@ class PosattnEncoder(TransformerEncoderBase):
 
     @property
     def needs_labels(self) -> set[str]:
-        """Return the kinds of labels that positions or self-attention read."""
+        """Return the kinds of labels that the positions or the self-attention read."""
         return self.attention.needs_labels | self.positions.needs_labels
 
     def build_encoder_layer(self, cfg):
@@ -153,11 +159,14 @@ class PosattnEncoder(TransformerEncoderBase):
         source_tree: Tensor | None = None,
         need_weights: bool = False,
     ):
-        """Return what fairseq's encoder returns.
+        """Return the output of fairseq's encoder, with additional entries if requested.
 
-        source_tree: the tensor that `SourceTree.of_batch` reads.
-        need_weights: add `attention_weights`, a list of each layer's weights, B H T T.
-        If heads learn from trees, `tree_supervision` has the four sums of `Supervised.supervise`.
+        source_tree: the trees as a tensor for `SourceTree.of_batch`.
+        need_weights: whether to return `attention_weights`, a list that contains the weights of
+            each layer, of shape (B, H, T, T).
+
+        If heads are trained on trees, `tree_supervision` contains the four sums of
+        `Supervised.supervise`.
         """
         padding = src_tokens.eq(self.padding_idx)  # B T
         ctx = AttentionContext.from_padding(padding, self.tree_of(source_tree, ~padding))
@@ -194,7 +203,7 @@ class PosattnEncoder(TransformerEncoderBase):
         }
 
     def tree_of(self, source_tree: Tensor | None, real: Tensor) -> SourceTree | None:
-        """Return the trees of a batch, or None if the model needs none; refuse a missing tree."""
+        """Return the trees of a batch, or None; raise an InputError if needed trees are missing."""
         learning = self.learns_from_trees and (self.training or source_tree is not None)
         if not self.needs_tree and not learning:
             return None
@@ -212,8 +221,8 @@ class PosattnEncoder(TransformerEncoderBase):
             )
         if self.needs_labels and len(source_tree) < 4:
             raise InputError(
-                f"this model reads labels of words (positions '{self.positions}', attention "
-                f"'{self.attention}'), but the trees of the batch have none; use the batches of "
+                f"this model reads word labels (positions '{self.positions}', attention "
+                f"'{self.attention}'), but the trees of the batch have none; use batches from "
                 "--task structured_translation"
             )
         return SourceTree.of_batch(source_tree, real)
@@ -221,9 +230,9 @@ class PosattnEncoder(TransformerEncoderBase):
     def reorder_encoder_out(self, encoder_out, new_order):
         """Reorder the output for the next step of beam search.
 
-        All hypotheses of a sentence share its encoder output. On a CPU, nothing is copied if each
-        hypothesis is replaced by one of the same sentence, as in most steps. On a GPU, that check
-        would cost a synchronisation, and copying is faster.
+        All hypotheses of a sentence share the encoder output of that sentence. On a CPU, nothing is
+        copied if each hypothesis is replaced by one of the same sentence, as in most steps. On a
+        GPU, copying is faster than this check, which would require a synchronisation.
         """
         sentences = []
         if new_order.device.type == "cpu":
@@ -243,7 +252,7 @@ class PosattnEncoder(TransformerEncoderBase):
     def embed(
         self, src_tokens: Tensor, token_embeddings: Tensor | None, ctx: AttentionContext
     ) -> tuple[Tensor, Tensor]:
-        """Return scaled word embeddings, with positions and without them, each B T C."""
+        """Return word embeddings with positions and without positions, both of shape (B, T, C)."""
         if token_embeddings is None:
             token_embeddings = self.embed_tokens(src_tokens)
         x = embedding = self.embed_scale * token_embeddings
@@ -258,14 +267,15 @@ class PosattnEncoder(TransformerEncoderBase):
         return self.dropout_module(x), embedding
 
     def position(self, src_tokens: Tensor, ctx: AttentionContext) -> Tensor | None:
-        """Return position vectors, B T C, or None if the encoder has no absolute positions."""
+        """Return absolute position vectors of shape (B, T, C), or None if there are none."""
         sequence = None if self.embed_positions is None else self.embed_positions(src_tokens)
         return joined(sequence, self.added_positions.values(), ctx, self.fuser)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """Add parameters that a stock checkpoint lacks, for --finetune-from-model.
+        """Add the parameters that a stock checkpoint lacks, for --finetune-from-model.
 
-        If a checkpoint has some of them, it has another specification, and fairseq refuses it.
+        If a checkpoint contains some of these parameters, it was trained with a different
+        specification. In this case nothing is added, and fairseq reports the missing parameters.
         """
         check_labels(state_dict, self, name)
         fit_state(state_dict, self, name, bool(self.cfg.encoder.layers_to_keep))
@@ -281,5 +291,5 @@ def attention_shape(cfg) -> AttentionShape:
 
 
 def number_of_labels(cfg) -> dict[str, int]:
-    """Return the number of labels of each kind, which is 0 if the model reads none."""
+    """Return the number of labels of each kind, which is 0 if the model reads no labels."""
     return {kind: getattr(cfg, f"source_{kind}", 0) for kind in KINDS}

@@ -14,15 +14,17 @@ from fairseq_posattn.glue.models.packed import unpack
 
 
 def quantize(model: nn.Module) -> None:
-    """Apply torch's dynamic quantisation to linear layers: int8 weights, one scale per tensor.
+    """Quantise linear layers dynamically with torch, to int8 weights with one scale per tensor.
 
-    Embeddings, softmax and normalisation are not quantised, nor is the attention of a stock
-    encoder, which passes its weights to a fused kernel of torch.
+    Embeddings, softmax and normalisation are not quantised. The attention of a stock encoder is not
+    quantised either, because it passes its weights to one of torch's fused kernels.
     """
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
-        raise InputError("--int8 works on a CPU only; add --cpu, or leave it out")
+        raise InputError("--int8 works on a CPU only; add --cpu, or omit --int8")
     if not hasattr(torch.ao, "quantization"):
-        raise InputError("--int8 needs torch.ao.quantization, which this torch lacks; leave it out")
+        raise InputError(
+            "--int8 needs torch.ao.quantization, which this version of torch lacks; omit --int8"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that the function is deprecated
         unpack(model)
@@ -31,7 +33,7 @@ def quantize(model: nn.Module) -> None:
 
 
 def linear_layers(model: nn.Module) -> Iterator[str]:
-    """Yield the names of the linear layers that a fused kernel does not bypass."""
+    """Yield the names of all linear layers except those that a fused kernel bypasses."""
     modules = dict(model.named_modules())
     for name, module in modules.items():
         parent = modules[name.rpartition(".")[0]]

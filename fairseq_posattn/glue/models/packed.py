@@ -1,7 +1,7 @@
 """Prepack the weights of linear layers for oneDNN, for translation on a CPU.
 
-A decoding step multiplies each weight by a few rows only. torch packs the weight anew each time,
-which takes a large share of the product's time; here it is packed once per translation.
+In a decoding step, each weight matrix is multiplied by only a few rows. torch repacks the weights
+in each step, which takes a large share of the time. This module packs them only once.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ SMALLEST = 100_000  # for smaller layers, the overhead of the call exceeds the g
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer with a private, packed copy of its weight."""
+    """A linear layer that keeps a packed copy of its weight."""
 
     packed: Tensor | None = None
     packed_from: tuple[int, int] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what nn.Linear returns, up to rounding errors if gradients are disabled."""
+        """Return the output of nn.Linear, up to rounding errors if gradients are disabled."""
         weight = self.weight
         fits = x.is_cpu and weight.is_cpu and x.dtype is weight.dtype is torch.float32
         if torch.is_grad_enabled() or not fits or weight.is_inference():
@@ -31,12 +31,12 @@ class PackedLinear(nn.Linear):
         return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
 
     def __getstate__(self) -> dict:
-        """Leave the packed weight out of copies, because torch cannot copy it."""
+        """Exclude the packed weight, because torch cannot copy it."""
         return {**vars(self), "packed": None, "packed_from": None}
 
 
 def pack(model: nn.Module) -> None:
-    """Turn all large linear layers into PackedLinear, if this torch supports oneDNN."""
+    """Convert all large linear layers to PackedLinear if this version of torch supports oneDNN."""
     if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         for layer in model.modules():
             if type(layer) is nn.Linear and layer.weight.numel() >= SMALLEST:
@@ -50,7 +50,8 @@ def packed_layers(model: nn.Module) -> list[PackedLinear]:
 def forget(model: nn.Module) -> None:
     """Discard all packed weights.
 
-    This is needed because fairseq's optimizers write through `.data`, which changes no version.
+    fairseq's optimizers change weights through `.data`, which does not increment a tensor's
+    version. Therefore changed weights cannot always be detected.
     """
     for layer in packed_layers(model):
         layer.packed = layer.packed_from = None
@@ -59,4 +60,4 @@ def forget(model: nn.Module) -> None:
 def unpack(model: nn.Module) -> None:
     forget(model)
     for layer in packed_layers(model):
-        layer.__class__ = nn.Linear  # type: ignore[assignment]  # back to its base
+        layer.__class__ = nn.Linear  # type: ignore[assignment]  # restores the base class

@@ -1,4 +1,4 @@
-"""The model posattn_transformer: a Transformer with configurable positions and attention."""
+"""The posattn_transformer model: a Transformer with configurable positions and attention."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EXCEPTIONS = {("csan_2d", "tiny"): {"encoder_attention_heads": 4}}
 class PosattnTransformerModel(TransformerModelBase):
     """A translation Transformer with configurable positions and attention mechanisms.
 
-    A model that reads trees requires the task structured_translation.
+    Models that read trees require the structured_translation task.
 
         posattn train DATA --task structured_translation --arch posattn_transformer \\
             --encoder-attention tree_relative --max-tokens 4096
@@ -51,7 +51,10 @@ class PosattnTransformerModel(TransformerModelBase):
 
     @classmethod
     def add_args(cls, parser):
-        """Add all options; the value `help` of a specification prints an explanation."""
+        """Add all options to the parser.
+
+        If the value of a position or attention option is `help`, an explanation is printed.
+        """
         gen_parser_from_dataclass(parser, PosattnTransformerConfig(), delete_default=True)
         options = parser._option_string_actions
         for side in ("encoder", "decoder"):
@@ -64,7 +67,7 @@ class PosattnTransformerModel(TransformerModelBase):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Build the model; raise an InputError for options that cannot work."""
+        """Build the model; raise an InputError for unsupported or contradictory options."""
         args = plain_namespace(cfg)
         refuse_preset_under_hydra(getattr(args, "_name", None))
         refuse_what_cannot_work(args)
@@ -103,7 +106,10 @@ class PosattnTransformerModel(TransformerModelBase):
         source_tree=None,
         **decoder_options,
     ):
-        """Return what fairseq's Transformer returns; source_tree is passed to the encoder."""
+        """Return the same values as fairseq's Transformer.
+
+        source_tree: passed to the encoder.
+        """
         encoder_out = self.encoder(
             src_tokens, src_lengths, return_all_hiddens, source_tree=source_tree
         )
@@ -123,7 +129,7 @@ class PosattnTransformerModel(TransformerModelBase):
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """Load a model as fairseq does, as a `StructuredHubInterface`, which accepts trees."""
+        """Load a model as fairseq does; return a `StructuredHubInterface`, which accepts trees."""
         from fairseq import hub_utils
 
         from fairseq_posattn.glue.hub import StructuredHubInterface
@@ -135,9 +141,9 @@ class PosattnTransformerModel(TransformerModelBase):
 
 
 def helpful(specification, describe):
-    """Return an argparse type for a specification.
+    """Return an argparse type that parses a specification.
 
-    The value 'help' prints an explanation and exits the program.
+    If the value is 'help', this type prints an explanation and exits.
     """
 
     def read(text: str) -> str:
@@ -154,7 +160,10 @@ def helpful(specification, describe):
 
 
 def refuse_preset_under_hydra(name: str | None) -> None:
-    """Refuse presets of --arch under hydra, which sets all defaults before a preset could."""
+    """Raise an InputError if an --arch preset is used with hydra.
+
+    A preset sets only options that are unset, but hydra has already set all options.
+    """
     if HydraConfig.initialized() and name not in (None, "posattn_transformer"):
         raise InputError(
             f"model._name={name}: fairseq-hydra-train does not support the presets of --arch; "
@@ -163,7 +172,7 @@ def refuse_preset_under_hydra(name: str | None) -> None:
 
 
 def refuse_what_cannot_work(args) -> None:
-    """Refuse options of fairseq that posattn_transformer does not support."""
+    """Raise an InputError for fairseq options that posattn_transformer does not support."""
     refused = {
         "quant_noise_pq": "--quant-noise-pq",
         "quant_noise_scalar": "--quant-noise-scalar",
@@ -172,11 +181,11 @@ def refuse_what_cannot_work(args) -> None:
     }
     for option, name in refused.items():
         if getattr(args, option, None):
-            raise InputError(f"{name} is not supported by posattn_transformer; leave it out")
+            raise InputError(f"{name} is not supported by posattn_transformer; omit this option")
 
 
 def add_label_sizes(args, task) -> None:
-    """Add the sizes and the fingerprint of the label dictionaries, if the encoder reads labels."""
+    """Add the sizes and the fingerprint of the label dictionaries if the encoder reads labels."""
     needed = AttentionSpecification(getattr(args, "encoder_attention", None) or "").needs_labels
     needed |= PositionSpecification(text_of(args, "encoder")).needs_labels
     if needed and hasattr(task, "label_sizes"):  # `check_task` refuses other tasks
@@ -186,7 +195,7 @@ def add_label_sizes(args, task) -> None:
 
 
 def check_task(encoder: PosattnEncoder, task) -> None:
-    """Refuse a model that reads trees under a task that does not load them."""
+    """Raise an InputError if the model reads trees but the task does not load them."""
     if encoder.needs_tree and not getattr(task, "provides_trees", False):
         raise InputError(
             f"--encoder-positions '{encoder.positions}' --encoder-attention '{encoder.attention}'"
@@ -196,10 +205,10 @@ def check_task(encoder: PosattnEncoder, task) -> None:
 
 
 class FastDropout(FairseqDropout):
-    """fairseq's dropout, faster on a CPU."""
+    """fairseq's dropout with a faster implementation for CPUs."""
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
-        """Apply dropout in training, or in inference with --retain-dropout."""
+        """Apply dropout during training and, with --retain-dropout, during inference."""
         on = self.p > 0 and (self.training or self.apply_during_inference)
         return fast_dropout(x, self.p) if on else x
 
@@ -212,7 +221,7 @@ def use_fast_dropout(model: nn.Module) -> None:
 
 
 def register_size(model: str, size: str, name: str) -> None:
-    """Register a model of a given size as --arch NAME."""
+    """Register a model of a given size as an --arch called `name`."""
     preset = {**MODELS[model], **SIZES[size], **EXCEPTIONS.get((model, size), {})}
     attention = preset.pop("encoder_attention", "")
 
@@ -226,7 +235,7 @@ def register_size(model: str, size: str, name: str) -> None:
 
 
 def within(layers: int, attention: str) -> str:
-    """Restrict the layers @0-2 of a specification to those that the encoder has."""
+    """Limit the layer range @0-2 in a specification to the encoder's number of layers."""
     return attention.replace("@0-2", f"@0-{layers - 1}") if layers < 3 else attention
 
 

@@ -1,4 +1,4 @@
-"""Build the positions of an encoder or decoder, in addition to fairseq's own."""
+"""Encoder and decoder positions that replace or complement fairseq's positions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FLAG = "--no-token-positional-embeddings"
 
 
 def positions_in_use(cfg, side: str) -> PositionSpecification:
-    """Return the positions of the encoder or decoder.
+    """Return the position specification of the encoder or decoder.
 
-    The default, 'sequence', becomes 'none' with --no-token-positional-embeddings.
+    With --no-token-positional-embeddings, the default 'sequence' becomes 'none'.
     """
     chosen = PositionSpecification(text_of(cfg, side))
     if not (chosen.sequence and cfg.no_token_positional_embeddings):
@@ -32,16 +32,20 @@ def positions_in_use(cfg, side: str) -> PositionSpecification:
 
 
 def text_of(cfg, side: str) -> str:
-    """Return the specification of a side; older checkpoints lack the decoder's."""
+    """Return the value of --encoder-positions or --decoder-positions.
+
+    In older checkpoints, the decoder's value is missing and defaults to 'sequence'.
+    """
     text = getattr(cfg, f"{side}_positions", None)
     return "sequence" if text is None else str(text)
 
 
 def refuse_contradiction(args) -> None:
-    """Refuse a command line with both 'sequence' and --no-token-positional-embeddings.
+    """Raise an error if --no-token-positional-embeddings is combined with 'sequence'.
 
-    fairseq calls this as the --arch of posattn_transformer: first with a Namespace of the options
-    on the command line, and later with all options, which no longer shows which ones were given.
+    fairseq calls this function as the architecture function of posattn_transformer. The first call
+    receives a Namespace with the options of the command line. Later calls receive all options and
+    check nothing, because they cannot tell which options the user has set.
     """
     flag = getattr(args, "no_token_positional_embeddings", False)
     if not (flag and isinstance(args, Namespace)):
@@ -55,15 +59,15 @@ def refuse_contradiction(args) -> None:
 def contradiction(side: str, chosen: PositionSpecification) -> SpecificationError:
     """Return the error for 'sequence' combined with --no-token-positional-embeddings."""
     others = " + ".join(use.position.name for use in chosen.uses[1:])
-    remedy = f"to use the others alone, give --{side}-positions {shlex.quote(others)}"
+    remedy = f"to use the other positions alone, pass --{side}-positions {shlex.quote(others)}"
     return SpecificationError(
         f"{FLAG} contradicts --{side}-positions '{chosen}'; "
-        + (remedy if others else "leave out one of the two")
+        + (remedy if others else "use only one of them")
     )
 
 
 class TargetPositions(nn.Module):
-    """Positions of a decoder: fairseq's own, if there are any, and added ones."""
+    """The decoder's positions, which combine fairseq's own (if used) with additional ones."""
 
     def __init__(self, table: nn.Module | None, added: list[Position], padding: int, longest: int):
         super().__init__()
@@ -73,9 +77,10 @@ class TargetPositions(nn.Module):
         self.max_positions = longest if table is None else table.max_positions
 
     def forward(self, tokens: Tensor, incremental_state=None) -> Tensor | None:
-        """Return position vectors of `tokens`, B T, as B T C or 1 T C.
+        """Return the position vectors of `tokens`, which have the shape (B, T).
 
-        In incremental decoding, only the vectors of the last position are returned.
+        The result has the shape (B, T, C) or (1, T, C). In incremental decoding, only the vectors
+        of the last position are returned.
         """
         sequence = None
         if self.table is not None:

@@ -1,7 +1,7 @@
-"""Read presets of models from the YAML files in config/, which --arch and hydra share.
+"""Read model presets from the YAML files in config/, which are used by both --arch and hydra.
 
-A file sets options of a model; a value such as ${model.encoder_embed_dim} refers to another option.
-Like fairseq's presets, they set only options that the user does not set.
+Each file sets options of a model. A value such as ${model.encoder_embed_dim} refers to another
+option. Like fairseq's presets, these presets set only options that the user does not set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Options = dict[str, Any]
 
 
 def read_group(group: str) -> dict[str, Options]:
-    """Return the options of each preset of a group, by file name without suffix."""
+    """Return the options of all presets in a group, keyed by file name without suffix."""
     return {path.stem: read_options(path) for path in sorted(CONFIG.glob(f"{group}/*.yaml"))}
 
 
@@ -41,7 +41,7 @@ def read_options(path: Path) -> Options:
 
 
 def is_option(item: tuple[object, object]) -> bool:
-    """Return whether a name and a value are valid for an option."""
+    """Return whether a name-value pair is a valid option."""
     name, value = item
     is_name = isinstance(name, str) and name.isidentifier()
     return is_name and isinstance(value, str | int | float | None)

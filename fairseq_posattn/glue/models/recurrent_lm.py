@@ -1,7 +1,7 @@
-"""The model recurrent_lm: language models of Dagan (2019) for fairseq's task language_modeling.
+"""The recurrent_lm model: the language models of Dagan (2019) for fairseq's language_modeling task.
 
-As published, the positional model knows the length N of a sentence from its first word on. For
-generation, where the length is unknown, see --sentence-length.
+As in Dagan (2019), the positional model knows the length N of a sentence from the first word on.
+During generation, N is unknown; --sentence-length determines the value that replaces it.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -30,7 +30,7 @@ STATE = "recurrent_lm"
 
 @dataclass
 class RecurrentLanguageModelConfig(FairseqDataclass):
-    """Options of the model recurrent_lm."""
+    """Options of the recurrent_lm model."""
 
     state_attention: ChoiceEnum(list(ATTENTIONS)) = option(  # type: ignore[valid-type]  # fairseq calls it
         "positional", "choose the attention over the LSTM's states (default: positional)"
@@ -41,7 +41,8 @@ class RecurrentLanguageModelConfig(FairseqDataclass):
     dropout: float = option(0.2, "set the dropout between layers (default: 0.2)")
     decoder_dropout_out: float = option(0.5, "set the dropout before the output (default: 0.5)")
     include_current: ChoiceEnum(["yes", "no"]) = option(  # type: ignore[valid-type]  # fairseq calls it
-        "yes", "attend to states i <= t (yes, the default, as the authors' program) or i < t (no)"
+        "yes",
+        "attend to states i <= t (yes, the default, as in the authors' program) or i < t (no)",
     )
     position_clamp: ChoiceEnum(["equation", "text"]) = option(  # type: ignore[valid-type]  # fairseq calls it
         "equation",
@@ -49,8 +50,10 @@ class RecurrentLanguageModelConfig(FairseqDataclass):
         "in its text, to [0, t/N] (text)",
     )
     position_width: int = option(20, "set the width of the LSTM for mu and sigma (default: 20)")
-    sigma_floor: float = option(0.0, "set a lower bound of sigma (default: 0)")
-    position_epsilon: float = option(1e-3, "add this to 2 sigma^2 in equation 10 (default: 0.001)")
+    sigma_floor: float = option(0.0, "set a lower bound for sigma (default: 0)")
+    position_epsilon: float = option(
+        1e-3, "add this number to 2 sigma^2 in equation 10 (default: 0.001)"
+    )
     sentence_length: str = option(
         "own",
         "set N of the positional model to the length of each sentence, or to the maximal length in "
@@ -62,7 +65,7 @@ class RecurrentLanguageModelConfig(FairseqDataclass):
 
 
 class RecurrentDecoder(FairseqIncrementalDecoder):
-    """The decoder of fairseq's language models around a `RecurrentLanguageModel`."""
+    """A fairseq decoder that wraps a `RecurrentLanguageModel`."""
 
     def __init__(self, dictionary, shape: RecurrentShape, sentence_length: str, longest: int):
         super().__init__(dictionary)
@@ -85,8 +88,11 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
     def extract_features(
         self, prev_output_tokens, encoder_out=None, incremental_state=None, **unused
     ):
-        """Return features, B T C, of tokens, B T, and a dictionary with `weights`, the attention
-        weights, B T T or None."""
+        """Return the features and attention weights of tokens of shape (B, T).
+
+        The features have the shape (B, T, C). The entry `weights` of the returned dictionary
+        contains the weights, of shape (B, T, T), or None for a model without attention.
+        """
         if incremental_state is not None:
             return self.next_features(prev_output_tokens[:, -1:], incremental_state)
         real = prev_output_tokens.ne(self.dictionary.pad())
@@ -101,7 +107,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         return rolled(features, -start), {"attn": [None], "weights": weights}
 
     def next_features(self, tokens: Tensor, incremental_state):
-        """Return the features of one decoding step, with tokens B 1."""
+        """Return the features of one decoding step for tokens of shape (B, 1)."""
         state = self.get_incremental_state(incremental_state, STATE)
         lengths = self.lengths(tokens, None)
         features, weights, state = self.model.features(tokens, lengths, state)
@@ -109,9 +115,9 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         return features, {"attn": [None], "weights": weights}
 
     def lengths(self, tokens: Tensor, own: Optional[Tensor]) -> Tensor:
-        """Return N of each sentence of the batch, B.
+        """Return the length N of each sentence in the batch, of shape (B,).
 
-        own: the sentences' lengths; None in generation.
+        own: the actual lengths of the sentences; None during generation.
         """
         if self.sentence_length == "own" and own is not None:
             return own.clamp(min=1)
@@ -132,7 +138,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
 
 
 def rolled(x: Tensor, by: Tensor) -> Tensor:
-    """Roll each row of `x`, B T ..., to the left by its number of steps, B."""
+    """Roll each row of `x`, of shape (B, T, ...), to the left.
+
+    by: the number of steps for each row, of shape (B,).
+    """
     steps = (torch.arange(x.size(1), device=x.device) + by[:, None]) % x.size(1)  # B T
     return x[torch.arange(len(x), device=x.device)[:, None], steps]
 
@@ -152,14 +161,14 @@ class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
         length = cfg.sentence_length
         if length not in ("own", "maximal") and (plain_number(length) or 0) < 1:
             raise InputError(
-                f"--sentence-length {length} is not valid; give own, maximal or a number of words"
+                f"--sentence-length {length} is not valid; use own, maximal or a number of words"
             )
         longest = getattr(cfg, "max_target_positions", None) or cfg.tokens_per_sample
         dictionary = task.target_dictionary
         if len(dictionary) != len(task.source_dictionary):
             raise InputError(
                 "--output-dictionary-size does not work with recurrent_lm, which ties input and "
-                "output embeddings; leave it out"
+                "output embeddings; omit this option"
             )
         return cls(
             RecurrentDecoder(dictionary, shape_of(cfg, dictionary), cfg.sentence_length, longest)

@@ -1,4 +1,4 @@
-"""The model san_tagger: the tagger of Dufter et al. (2020), with attention mechanisms."""
+"""The san_tagger model: the tagger of Dufter et al. (2020), with attention mechanisms."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class SanTaggerConfig(FairseqDataclass):
-    """Options of the model san_tagger."""
+    """Options of the san_tagger model."""
 
     encoder_positions: ChoiceEnum(["none", "added", "concatenated"]) = option(  # type: ignore[valid-type]  # fairseq calls it
         "added", "add learned positions to word embeddings (default), concatenate them, or use none"
@@ -35,7 +35,9 @@ class SanTaggerConfig(FairseqDataclass):
     )
     encoder_layers: int = option(4, "set the number of self-attention layers (default: 4)")
     encoder_attention_heads: int = option(4, "set the number of heads per layer (default: 4)")
-    encoder_embed_dim: int = option(128, "set the width of words and positions (default: 128)")
+    encoder_embed_dim: int = option(
+        128, "set the width of word and position embeddings (default: 128)"
+    )
     char_embed_dim: int = option(64, "set the width of character embeddings (default: 64)")
     char_filters: int = option(64, "set the number of filters per convolution (default: 64)")
     char_kernel: int = option(5, "set the width of character convolutions (default: 5; paper: 3)")
@@ -60,7 +62,10 @@ class SanTaggerModel(BaseFairseqModel):
 
     @classmethod
     def add_args(cls, parser):
-        """Add all options; the value `help` of --encoder-attention prints an explanation."""
+        """Add all options to the parser.
+
+        If the value of --encoder-attention is `help`, an explanation is printed.
+        """
         gen_parser_from_dataclass(parser, SanTaggerConfig(), delete_default=True)
         parser._option_string_actions["--encoder-attention"].type = helpful(
             AttentionSpecification, partial(describe, "encoder")
@@ -68,7 +73,7 @@ class SanTaggerModel(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Build the model; raise a SpecificationError for options that cannot work."""
+        """Build the model; raise a SpecificationError for options that cannot be combined."""
         vocabulary = task.vocabulary
         attention = AttentionSpecification(cfg.encoder_attention)
         if attention.needs_tree or attention.learns_from_trees:
@@ -90,11 +95,11 @@ class SanTaggerModel(BaseFairseqModel):
         return cls(Tagger(shape, attention, cfg.dropout), vocabulary.tags.nspecial)
 
     def forward(self, words: Tensor, spellings: Tensor, spelling_of: Tensor) -> Tensor:
-        """Return the scores of all tags for each word, B T labels."""
+        """Return the scores of all tags for each word, of shape (B, T, labels)."""
         return self.tagger(words, spellings, spelling_of)
 
     def tags(self, scores: Tensor) -> Tensor:
-        """Return the best tag of each word, B T, which is never padding or unknown."""
+        """Return the best tag of each word, of shape (B, T), never padding or unknown."""
         return scores[..., self.specials :].argmax(dim=-1) + self.specials
 
     def get_normalized_probs(self, net_output, log_probs, sample=None):

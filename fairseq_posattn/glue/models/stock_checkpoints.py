@@ -22,10 +22,10 @@ CROSS = "shared_cross_mechanisms."
 
 
 def fit_state(state_dict: dict, module: nn.Module, name: str, pruned: bool) -> None:
-    """Add the parameters of mechanisms and positions to a checkpoint that has none of them.
+    """Add the parameters of mechanisms and positions to a checkpoint that contains none of them.
 
-    Those of the cross-attention are added independently of the others. For a pruned model, instead
-    remove shared parameters that no remaining layer uses.
+    The parameters of the cross-attention are added independently of the others. For a pruned model,
+    nothing is added; instead, shared parameters that no remaining layer uses are removed.
     """
     if pruned:
         kept = {f"{name}.{key}" for key in module.state_dict()}
@@ -50,13 +50,13 @@ def fit_state(state_dict: dict, module: nn.Module, name: str, pruned: bool) -> N
 def digest(fingerprint: str) -> Tensor:
     """Return the fingerprint of label dictionaries as a tensor of bytes.
 
-    Half precision and checkpoint averaging preserve its values.
+    Conversion to half precision and checkpoint averaging do not change the values.
     """
     return torch.tensor(list(bytes.fromhex(fingerprint)), dtype=torch.float32)
 
 
 def check_labels(state_dict: dict, module: nn.Module, name: str) -> None:
-    """Raise an InputError if the checkpoint was trained with other label dictionaries."""
+    """Raise an InputError if the checkpoint was trained with different label dictionaries."""
     key, own = f"{name}.{LABELS}", module.state_dict().get(LABELS)
     if own is None:
         return
@@ -64,14 +64,14 @@ def check_labels(state_dict: dict, module: nn.Module, name: str) -> None:
     if not torch.equal(found.float().round().cpu(), own.float().cpu()):
         raise InputError(
             "the label dictionaries of these data differ from those of the model's training data; "
-            "name the folder of the training data with --labels-of"
+            "pass the folder of the training data with --labels-of"
         )
 
 
 def is_superfluous(key: str, encoder: str) -> bool:
-    """Return whether a parameter is a redundant one of fairseq 0.12.2.
+    """Return whether a parameter is one of the redundant parameters of fairseq 0.12.2.
 
-    That release stores the matrices of encoder layers twice, for a fast path, and a dummy tensor.
+    That release stores a dummy tensor, and a copy of the weights of encoder layers for a fast path.
     """
     duplicate = key.startswith(f"{encoder}.layers.") and key.rsplit(".", 1)[-1] in DUPLICATES
     return duplicate or key == f"{encoder}.embed_positions._float_tensor"

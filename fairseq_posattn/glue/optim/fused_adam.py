@@ -1,8 +1,9 @@
-"""The optimizer fused_adam: fairseq's Adam with the fused kernels of torch.
+"""The fused_adam optimizer: fairseq's Adam with torch's fused kernels.
 
-It is equivalent to --optimizer adam up to rounding errors, and its checkpoints are interchangeable.
-fairseq adds epsilon to sqrt(v), and torch to sqrt(v / c) with the bias correction c = 1 - beta2^t,
-so epsilon / sqrt(c) is passed to torch. The kernel also scales and clips the gradients.
+It is equivalent to --optimizer adam up to rounding errors, and the two optimizers can load each
+other's checkpoints. fairseq adds epsilon to sqrt(v), whereas torch adds it to sqrt(v / c), where c
+= 1 - beta2^t is the bias correction. Therefore epsilon / sqrt(c) is passed to torch. The kernel
+also scales and clips the gradients.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -26,11 +27,11 @@ HALVES = (torch.float16, torch.bfloat16)
 
 @dataclass
 class FusedAdamConfig(adam.FairseqAdamConfig):
-    """Options of the optimizer fused_adam, the same as those of adam."""
+    """Options of the fused_adam optimizer, identical to those of adam."""
 
 
 class Alike(NamedTuple):
-    """The properties that parameters must share to be updated by one call."""
+    """The properties that parameters must share to be updated in one kernel call."""
 
     device: torch.device
     dtype: torch.dtype
@@ -38,23 +39,25 @@ class Alike(NamedTuple):
 
 
 class FusedSteps(adam.Adam):
-    """fairseq's Adam, which updates many parameters per call.
+    """fairseq's Adam, but one kernel call updates many parameters.
 
-    factor: the number by which the next step multiplies all gradients.
+    factor: the factor by which the next step multiplies all gradients.
     """
 
     factor: float | Tensor = 1.0
 
     def __init__(self, params, **options):
-        """Allocate the moments of parameters on a CPU now, because allocating them during the
-        first batch would fragment the memory."""
+        """Initialise the optimizer, and allocate the moments of parameters that are on a CPU.
+
+        Allocating them during the first batch would fragment the memory.
+        """
         super().__init__(params, **options)
         for parameter in tensors_of(self.param_groups):
             if parameter.device.type == "cpu":
                 self.state_of(parameter)
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Restore the moments of a checkpoint, instead of those allocated in the constructor."""
+        """Load the moments from a checkpoint, replacing those that the constructor allocated."""
         self.state.clear()
         super().load_state_dict(state_dict)
 
@@ -80,7 +83,7 @@ class FusedSteps(adam.Adam):
         return loss
 
     def state_of(self, parameter: Tensor) -> dict:
-        """Return the moments of a parameter, in float32 or float64, and its number of steps."""
+        """Return the state of a parameter: its moments (float32 or float64) and number of steps."""
         state = self.state[parameter]
         wide = torch.promote_types(parameter.dtype, torch.float32)
         for name in ("exp_avg", "exp_avg_sq"):
@@ -105,7 +108,7 @@ class FusedSteps(adam.Adam):
         group: dict,
         factor: float | Tensor,
     ) -> None:
-        """Update `values` with the gradients and states of the parameters `owners`."""
+        """Update `values` in place with the gradients and states of the parameters `owners`."""
         pairs = zip(owners, values, strict=True)
         gradients = [owner.grad.to(value) for owner, value in pairs if owner.grad is not None]
         (beta1, beta2), done = group["betas"], of_all.step - 1
@@ -131,7 +134,10 @@ class FusedSteps(adam.Adam):
 
 
 def divisor(factor: float | Tensor, device: torch.device) -> Optional[Tensor]:
-    """Return the divisor for torch's grad_scale that multiplies gradients by `factor`, or None."""
+    """Return the value of torch's `grad_scale` that multiplies the gradients by `factor`.
+
+    torch divides the gradients by this value. If None is returned, the gradients are not scaled.
+    """
     if isinstance(factor, Tensor):
         return factor.to(device, torch.float32).reciprocal()
     if factor == 1:
@@ -151,18 +157,18 @@ def has_fused_kernel(device: str) -> bool:
 
 @register_optimizer("fused_adam", dataclass=FusedAdamConfig)
 class FairseqAdam(adam.FairseqAdam):
-    """fairseq's Adam with fused kernels, or fairseq's own if torch lacks a kernel for the device.
+    """fairseq's Adam with fused kernels, or fairseq's own Adam if the device has no such kernel.
 
-    The class has the name of fairseq's own, because fairseq compares the name with the one in a
-    checkpoint before it restores the optimizer's state.
+    The class has the same name as fairseq's class, because fairseq restores the optimizer state of
+    a checkpoint only if the class names match.
     """
 
     def __init__(self, cfg: FusedAdamConfig, params):
         FairseqOptimizer.__init__(self, cfg)
         if cfg.fp16_adam_stats:
             raise InputError(
-                "--fp16-adam-stats cannot be combined with --optimizer fused_adam; leave it out, "
-                "or use --optimizer adam with apex"
+                "--fp16-adam-stats cannot be combined with --optimizer fused_adam; omit this "
+                "option, or use --optimizer adam with apex"
             )
         params = list(params)
         devices = {parameter.device.type for parameter in tensors_of(params)}
@@ -170,14 +176,14 @@ class FairseqAdam(adam.FairseqAdam):
         self._optimizer = (FusedSteps if fused else adam.Adam)(params, **self.optimizer_config)
 
     def multiply_grads(self, c) -> None:
-        """Let the next step multiply all gradients by `c`."""
+        """Multiply all gradients by `c` in the next step."""
         if isinstance(self._optimizer, FusedSteps):
             self._optimizer.factor = self._optimizer.factor * c
         else:
             super().multiply_grads(c)
 
     def clip_grad_norm(self, max_norm, aggregate_norm_fn=None) -> Tensor:
-        """Return the gradient norm, and let the next step clip it to `max_norm`."""
+        """Return the gradient norm; the gradients are clipped to `max_norm` in the next step."""
         if not isinstance(self._optimizer, FusedSteps):
             return super().clip_grad_norm(max_norm, aggregate_norm_fn)
         factor = self._optimizer.factor

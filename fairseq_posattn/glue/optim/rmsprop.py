@@ -1,4 +1,4 @@
-"""The optimizer rmsprop, with the defaults of Keras: a decay of 0.9 and an epsilon of 1e-7."""
+"""The rmsprop optimizer, with the defaults of Keras: a decay of 0.9 and an epsilon of 1e-7."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -15,7 +15,7 @@ from fairseq_posattn.core.option_values import option
 
 @dataclass
 class RMSpropConfig(FairseqDataclass):
-    """Options of the optimizer rmsprop."""
+    """Options of the rmsprop optimizer."""
 
     rmsprop_decay: float = option(0.9, "set the decay of the running mean square (default: 0.9)")
     rmsprop_eps: float = option(
@@ -27,7 +27,7 @@ class RMSpropConfig(FairseqDataclass):
 
 @register_optimizer("rmsprop", dataclass=RMSpropConfig)
 class RMSprop(FairseqOptimizer):
-    """torch's RMSprop as an optimizer of fairseq."""
+    """torch's RMSprop as a fairseq optimizer."""
 
     def __init__(self, cfg: RMSpropConfig, params):
         super().__init__(cfg)
@@ -35,7 +35,7 @@ class RMSprop(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict:
-        """Return the options of torch's optimizer, which override those stored in a checkpoint."""
+        """Return the options of torch's optimizer; they override those stored in a checkpoint."""
         lr = self.cfg.lr
         return {
             "lr": lr[0] if hasattr(lr, "__getitem__") else lr,
@@ -46,4 +46,4 @@ class RMSprop(FairseqOptimizer):
 
     @property
     def supports_flat_params(self) -> bool:
-        return True  # the update of a number does not depend on the others
+        return True  # each value is updated independently of the others

@@ -1,1 +1,1 @@
-"""Patches of fairseq functions that offer no hook; `table.PATCHES` lists them all."""
+"""Patches of fairseq functions that offer no hook; `table.PATCHES` lists all patches."""

@@ -1,9 +1,9 @@
-"""Write checkpoints atomically, so that a killed training resumes from its last complete one.
+"""Write checkpoints atomically, so that a killed training run resumes from a complete checkpoint.
 
-fairseq writes the first file of a save, copies it to the other names, and updates
-checkpoint_last.pt at the end. During a save, the folder contains a marker file. If the next
-training finds that marker, checkpoint_last.pt may be missing or older than other checkpoints; the
-marker also records whether the save was going to replace checkpoint_best.pt.
+When fairseq saves checkpoints, it writes the first file, copies it to other file names, and updates
+checkpoint_last.pt at the end. Meanwhile, this module keeps a marker file in the folder. If the next
+run finds the marker, checkpoint_last.pt may be missing or outdated, and is restored. The marker
+also records whether checkpoint_best.pt was about to be replaced.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ from fairseq_posattn.io.atomic import PARTIAL, full_disk_named, remove_leftovers
 logger = logging.getLogger(__name__)
 
 MARK = ".unfinished"
-# Names of the checkpoints that a training writes; averaged checkpoints are named differently.
+# Checkpoint names of a training run; averaged checkpoints are named differently.
 OF_TRAINING = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)"
 
 
 def marked(save, cfg, trainer, epoch_itr, val_loss):
-    """Wrap checkpoint_utils.save_checkpoint to leave a marker file if it is killed halfway."""
+    """Wrapper for checkpoint_utils.save_checkpoint that keeps a marker file during the save.
+
+    If the process is killed during the save, the marker remains.
+    """
     if not (writes_here(cfg) and trainer.is_data_parallel_master):
         return save(cfg, trainer, epoch_itr, val_loss)
     folder = Path(cfg.save_dir)
@@ -45,14 +48,14 @@ def marked(save, cfg, trainer, epoch_itr, val_loss):
 
 
 def is_best(cfg, val_loss: float | None) -> bool:
-    """Return whether fairseq counts this result as the best one so far, which includes ties."""
+    """Return whether fairseq regards this result as the best one so far, which includes ties."""
     best = vars(checkpoint_utils.save_checkpoint).get("best", val_loss)
     choose = max if cfg.maximize_best_checkpoint_metric else min
     return val_loss is not None and choose(val_loss, best) == val_loss
 
 
 def writes_here(cfg) -> bool:
-    """Return whether the training writes checkpoints into a local folder."""
+    """Return whether the training run writes checkpoints to a local folder."""
     return not cfg.no_save and not PathManager.path_requires_pathmanager(cfg.save_dir)
 
 
@@ -91,15 +94,15 @@ def restore(last: Path, found: Path | None) -> None:
     elif found is None and last.exists():
         raise CheckpointError(
             f"{last} is incomplete, because writing it was interrupted, and its folder contains no "
-            "complete checkpoint to resume from; remove it to start from scratch, or name a "
-            "checkpoint with --restore-file"
+            "complete checkpoint to resume from; remove the file to start from scratch, or choose "
+            "a checkpoint with --restore-file"
         )
 
 
 def newest(folder: Path, suffix: str) -> Path | None:
-    """Return the complete checkpoint with the most updates, or None.
+    """Return the complete checkpoint with the most updates, or None if there is none.
 
-    Modification times are ignored: they may be wrong, and checkpoint_best.pt may be old.
+    Modification times are not used, because they are unreliable.
     """
     name = re.compile(OF_TRAINING + re.escape(suffix) + r"\.pt")
     counts = {file: updates(file) for file in folder.iterdir() if name.fullmatch(file.name)}
@@ -118,17 +121,19 @@ def updates(file: Path) -> int | None:
 
 
 def whole_save(save, obj, filename, async_write=False):
-    """Wrap checkpoint_utils.torch_persistent_save to write atomically, without retries if the disk
-    is full."""
+    """Wrapper for checkpoint_utils.torch_persistent_save that writes atomically.
+
+    Unlike fairseq, it does not retry if the disk is full.
+    """
     if async_write or PathManager.path_requires_pathmanager(filename):
         return save(obj, filename, async_write=async_write)
     write(obj, filename)
 
 
 def write(obj, path: str | Path) -> None:
-    """Save an object with torch.save, atomically.
+    """Save an object atomically with torch.save.
 
-    Raise the OSError of a failed write, which torch hides behind an error of its own.
+    If writing fails, raise the original OSError instead of torch's own error.
     """
     with replaced_whole(os.fspath(path)) as partial:
         try:
@@ -142,14 +147,14 @@ def write(obj, path: str | Path) -> None:
 
 
 def error_of_disk(error: BaseException | None) -> OSError | None:
-    """Return the OSError in the context of an exception, or None."""
+    """Return the OSError in an exception's context chain, or None if there is none."""
     while error is not None and not (isinstance(error, OSError) and error.errno):
         error = error.__context__
     return error
 
 
 def whole_copy(copy, src_path: str, dst_path: str, overwrite: bool = False):
-    """Wrap PathManager.copy to replace the target atomically."""
+    """Wrapper for PathManager.copy that replaces the target atomically."""
     if any(map(PathManager.path_requires_pathmanager, (src_path, dst_path))):
         return copy(src_path, dst_path, overwrite=overwrite)
     with replaced_whole(dst_path) as partial:

@@ -1,8 +1,8 @@
 """Check binary data and dictionaries when fairseq opens them.
 
-Without these checks, an incomplete or damaged file causes a traceback that does not name it, or
-silently yields wrong words. All tasks of fairseq open data through the two functions that are
-wrapped here.
+Without these checks, an incomplete or damaged file causes a traceback that does not contain the
+file name, or silently results in wrong words. All fairseq tasks open their data with the two
+functions that are wrapped here.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ SYMBOL = re.compile(r"(?P<symbol>.+) (0|[1-9][0-9]{0,17})(?P<flag> #fairseq:over
 
 
 def checked_dataset(make_dataset, path, impl, fix_lua_indexing=False, dictionary=None):
-    """Wrap indexed_dataset.make_dataset to check binary data before they are opened."""
+    """Wrapper for indexed_dataset.make_dataset that checks binary data before they are opened."""
     if impl in ("mmap", "cached", "lazy") and MMapIndexedDataset.exists(path):
         check_dataset(path, impl, dictionary)
     return make_dataset(path, impl, fix_lua_indexing, dictionary)
 
 
 def check_dataset(prefix: str, impl: str, dictionary: Dictionary | None) -> None:
-    """Raise an InputError for files that fairseq cannot have written."""
+    """Raise an InputError if the files cannot have been written by fairseq."""
     index = index_file_path(prefix)
     with open(index, "rb") as file:
         start = file.read(HEADER.size)
@@ -77,7 +77,7 @@ def torn(path: str, expected: int) -> InputError:
 
 
 def check_offsets(index: str, sentences: int, size: int) -> int:
-    """Check that each sentence begins where the previous one ends, and return their total bytes."""
+    """Check that each sentence begins where the previous one ends; return their size in bytes."""
     raw = np.memmap(index, np.uint8, "r")
     middle = HEADER.size + 4 * sentences
     lengths, offsets = raw[HEADER.size : middle].view("<i4"), raw[middle:].view("<i8")
@@ -93,9 +93,10 @@ def check_offsets(index: str, sentences: int, size: int) -> int:
 
 
 def check_content(path: str, code: int, dictionary: Dictionary | None) -> None:
-    """Refuse numbers outside the dictionary, and a file whose checksum has changed.
+    """Raise an InputError if an index is not in the dictionary, or if the checksum has changed.
 
-    fairseq reads the whole file anyway, so the check costs little. Alignments have no dictionary.
+    The check costs little, because fairseq reads the whole file anyway. For alignments,
+    `dictionary` is None.
     """
     kind = KINDS.get(code)
     if dictionary is not None and kind is None:
@@ -120,22 +121,22 @@ def check_numbers(path: str, numbers: np.ndarray, dictionary: Dictionary) -> Non
     if least < 0 or most >= len(dictionary):
         named = getattr(dictionary, "path", "its dictionary")
         raise InputError(
-            f"{path}: the data contain the number {least if least < 0 else most}, but {named} has "
-            f"{len(dictionary)} symbols, so they do not belong together; {AGAIN}"
+            f"{path}: the data contain the index {least if least < 0 else most}, but {named} has "
+            f"{len(dictionary)} symbols, so the two do not belong together; {AGAIN}"
         )
 
 
 def checksums(folder: Path) -> dict[str, int]:
-    """Read the stored checksums of the binary files in a folder.
+    """Return the stored checksums of the binary files in a folder.
 
-    The result is empty for data of fairseq-preprocess or of an earlier version, which store none.
+    The result is empty for data from fairseq-preprocess or from an earlier version of this package.
     """
     path = folder / CHECKSUMS
     return dict(read_json(path, AGAIN)) if path.exists() else {}
 
 
 def write_checksums(folder: Path) -> None:
-    """Store the checksums of new data; tree files contain their own."""
+    """Store the checksums of new data, except for tree files, which contain their own."""
     found = {}
     for path in sorted(folder.glob("*.bin")):
         if not path.name.endswith(".tree.bin"):
@@ -147,7 +148,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def blocks(path: str, kind: str) -> Iterator[np.ndarray]:
-    """Yield the numbers of a file in blocks, to save memory."""
+    """Yield the numbers in a file block by block, to save memory."""
     if os.path.getsize(path):
         numbers = np.memmap(path, kind, "r")
         for begin in range(0, len(numbers), BLOCK):
@@ -155,7 +156,7 @@ def blocks(path: str, kind: str) -> Iterator[np.ndarray]:
 
 
 def checked_dictionary(add_from_file, self, f):
-    """Wrap Dictionary.add_from_file to check the lines first and report the first damaged one."""
+    """Wrapper for Dictionary.add_from_file that raises an InputError for the first damaged line."""
     if not isinstance(f, str) or not Path(f).is_file():
         return add_from_file(self, f)
     self.path = f  # for error messages

@@ -1,7 +1,7 @@
 """Load a checkpoint and validate its content before it is used.
 
-torch verifies no checksums and creates a tensor of any size from a few bytes, and omegaconf
-resolves whatever a configuration refers to, such as environment variables.
+torch does not verify checksums, and a few bytes can make it create a tensor of any size. omegaconf
+resolves all references in a configuration, including those to environment variables.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ LOOKED_UP = "${"  # the start of an interpolation, which omegaconf resolves on a
 
 
 class CheckpointError(InputError):
-    """Raised if a checkpoint cannot be loaded, or must not be written."""
+    """Raised if a checkpoint cannot be loaded or must not be written."""
 
 
 class UnfitStateError(ValueError):
-    """Raised if the content of a checkpoint is invalid; the message does not name the file."""
+    """Raised if the content of a checkpoint is invalid.
+
+    The message does not contain the file name.
+    """
 
 
 def with_checks(module: ModuleType) -> ModuleType:
-    """Return a stand-in for the module torch whose `load` performs these checks."""
+    """Return a replacement for the torch module whose `load` performs these checks."""
     return stand_in(module, load=load)
 
 
@@ -53,7 +56,7 @@ def load(file: BinaryIO, *args, **kwargs) -> dict:
 
 
 def check_file(file: BinaryIO, size: int) -> None:
-    """Refuse a file that torch did not write, or that was changed afterwards."""
+    """Raise an UnfitStateError if a file was not written by torch, or was changed afterwards."""
     start = file.read(len(ZIP))
     if start == ZIP:
         with whole_zip(file) as archive:
@@ -62,13 +65,16 @@ def check_file(file: BinaryIO, size: int) -> None:
             if (part := archive.testzip()) is not None:
                 raise UnfitStateError(f"its part {part} has a wrong checksum; {DAMAGED}")
     elif not start.startswith(PICKLE):
-        raise UnfitStateError(f"the file does not start like a file of torch; {DAMAGED}")
+        raise UnfitStateError(f"the file does not begin like a file written by torch; {DAMAGED}")
     file.seek(0)
 
 
 @contextlib.contextmanager
 def whole_zip(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive; in a damaged one, zipfile may seek to a negative offset."""
+    """Open a zip archive; raise an UnfitStateError if it refers to parts outside the file.
+
+    For such an archive, zipfile would seek to a negative offset.
+    """
     try:
         with zipfile.ZipFile(file) as archive:
             yield archive
@@ -79,7 +85,7 @@ def whole_zip(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
 
 
 def check_parts(state: Any) -> None:
-    """Refuse a checkpoint whose parts do not have the types that fairseq writes."""
+    """Raise an UnfitStateError if entries of a checkpoint do not have the expected types."""
     model = state.get("model") if isinstance(state, dict) else None
     if not isinstance(model, dict) or not model or not all(map(torch.is_tensor, model.values())):
         raise UnfitStateError(f"it contains no parameters; {DAMAGED}")
@@ -90,9 +96,9 @@ def check_parts(state: Any) -> None:
 
 
 def check_tensors(tensors: Iterable[torch.Tensor], size: int) -> None:
-    """Refuse tensors that would need far more memory than the file has bytes.
+    """Raise an UnfitStateError if the tensors need far more memory than the size of the file.
 
-    A parameter that several modules share is stored once, but appears under several names.
+    A parameter that is shared by several modules is stored once, but has several names.
     """
     total = 0
     for tensor in tensors:
@@ -108,7 +114,10 @@ def check_tensors(tensors: Iterable[torch.Tensor], size: int) -> None:
 
 
 def refuse_look_ups(values: Iterable[Any]) -> None:
-    """Refuse interpolations in a configuration; fairseq itself writes plain values only."""
+    """Raise an UnfitStateError if a configuration contains an interpolation.
+
+    fairseq itself writes only plain values, and never an interpolation such as ${oc.env:HOME}.
+    """
     for value in values:
         if isinstance(value, str) and LOOKED_UP in value:
             raise UnfitStateError(
@@ -118,7 +127,7 @@ def refuse_look_ups(values: Iterable[Any]) -> None:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Yield all values in nested containers; visit each container once, even in cycles."""
+    """Yield all values in nested containers; each container is visited only once."""
     seen, rest = set(), [value]
     while rest:
         value = rest.pop()

@@ -1,4 +1,4 @@
-"""Log learned parameters of the mechanisms to TensorBoard at each validation."""
+"""Log the mechanisms' learned parameters to TensorBoard at each validation."""
 
 from __future__ import annotations
 
@@ -13,27 +13,33 @@ FOLDER = "diagnostics"  # next to fairseq's own folders, such as train and valid
 
 
 def watched(begin_epoch, trainer, epoch):
-    """Wrap Trainer.begin_epoch to let mechanisms record their predictions, if TensorBoard is on."""
+    """Wrapper for Trainer.begin_epoch that lets mechanisms record their predictions.
+
+    Predictions are recorded only if TensorBoard is used.
+    """
     if folder_of(trainer.cfg):
         watch(trainer.model)
     return begin_epoch(trainer, epoch)
 
 
 def written(begin_valid_epoch, trainer, epoch):
-    """Wrap Trainer.begin_valid_epoch to log the model's diagnostics to TensorBoard."""
+    """Wrapper for Trainer.begin_valid_epoch that logs the model's diagnostics to TensorBoard."""
     if folder := folder_of(trainer.cfg):
         write(trainer, folder)
     return begin_valid_epoch(trainer, epoch)
 
 
 def folder_of(cfg) -> str | None:
-    """Return --tensorboard-logdir in the process that writes the logs, or None in all others."""
+    """Return --tensorboard-logdir in the process that writes the logs, and None in all others."""
     is_master = distributed_utils.is_master(cfg.distributed_training)
     return cfg.common.tensorboard_logdir if is_master else None
 
 
 def write(trainer, folder: str) -> None:
-    """Log each number as a scalar tagged PLACE/MECHANISM NAME/HEAD, with `_` for each space."""
+    """Log each number as a scalar with the tag PLACE/MECHANISM NAME/HEAD.
+
+    Spaces in the tag are replaced by `_`.
+    """
     if progress_bar.SummaryWriter is None:
         return
     writer = None
@@ -48,7 +54,7 @@ def write(trainer, folder: str) -> None:
 
 
 def writer_of(folder: str):
-    """Return fairseq's SummaryWriter for the diagnostics, which is created once."""
+    """Return the SummaryWriter for the diagnostics, creating it on the first call."""
     writers = progress_bar._tensorboard_writers
     if FOLDER not in writers:
         writers[FOLDER] = progress_bar.SummaryWriter(os.path.join(folder, FOLDER))

@@ -1,8 +1,8 @@
-"""Parse options that fairseq passes to `eval`, such as --adam-betas, without running code.
+"""Parse options that fairseq passes to `eval`, such as --adam-betas, without executing code.
 
-Their values come from the command line, from recipes and from checkpoints, none of which need be
+Option values come from the command line, from recipes and from checkpoints, which may not be
 trustworthy. Besides literals, sums and multiples of lists are supported, because fairseq's own
-architectures contain them, as in `[(512, 3)] * 20`.
+architectures contain them, for example `[(512, 3)] * 20`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST = 10_000  # the maximal number of characters of a value, and of items of
 
 
 def install() -> None:
-    """Replace Python's `eval` by `read_value` in all modules of fairseq."""
+    """Replace Python's `eval` with `read_value` in all fairseq modules."""
     for name, module in list(sys.modules.items()):
         specification = getattr(module, "__spec__", None)  # python -m fairseq_cli.x is __main__
         name = specification.name if specification else name

@@ -1,4 +1,4 @@
-"""Report in one line why a checkpoint's parameters do not fit a model, or are not finite."""
+"""Explain in one line which parameters of a checkpoint do not fit the model or are not finite."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ OF_SYMBOLS = re.compile(r".*(embed_tokens|output_projection)\.weight")
 
 
 def fit(load_ensemble, filenames, *args, **kwargs):
-    """Wrap checkpoint_utils.load_model_ensemble_and_task, which loads the models of all programs
-    but fairseq-train, to explain parameters that do not fit, and to refuse non-finite ones."""
+    """Wrapper for checkpoint_utils.load_model_ensemble_and_task that checks the parameters.
+
+    All programs except fairseq-train load their models with this function. An InputError is raised
+    for parameters that do not fit the model, or that are NaN or infinite.
+    """
     try:
         models, cfg, task = load_ensemble(filenames, *args, **kwargs)
     except RuntimeError as error:
@@ -28,7 +31,7 @@ def fit(load_ensemble, filenames, *args, **kwargs):
         raise InputError(
             f"{', '.join(map(str, filenames))}: the configuration in the checkpoint does not "
             f"describe a known model ({type(error).__name__}: {str(error)[:60]}); use another "
-            "checkpoint, or name the folder with the model's code with --user-dir"
+            "checkpoint, or pass the folder that contains the model's code as --user-dir"
         ) from error
     for path, model in zip(filenames, models, strict=True):
         refuse_not_finite(model.named_parameters(), path)
@@ -36,7 +39,10 @@ def fit(load_ensemble, filenames, *args, **kwargs):
 
 
 def fit_to_train(load_checkpoint, trainer, filename, *args, **kwargs):
-    """Wrap Trainer.load_checkpoint to name a parameter that does not fit or is not finite."""
+    """Wrapper for Trainer.load_checkpoint that checks the parameters.
+
+    An InputError is raised for parameters that do not fit the model, or that are NaN or infinite.
+    """
     try:
         extra = load_checkpoint(trainer, filename, *args, **kwargs)
     except Exception as error:
@@ -50,7 +56,7 @@ def fit_to_train(load_checkpoint, trainer, filename, *args, **kwargs):
 
 
 def with_one_dictionary(build_model, task, cfg, from_checkpoint=False):
-    """Wrap FairseqTask.build_model to explain what --share-all-embeddings requires of the data."""
+    """Wrapper for FairseqTask.build_model that explains errors caused by --share-all-embeddings."""
     try:
         return build_model(task, cfg, from_checkpoint)
     except ValueError as error:
@@ -58,20 +64,20 @@ def with_one_dictionary(build_model, task, cfg, from_checkpoint=False):
             raise
     raise InputError(
         f"--share-all-embeddings needs a joined dictionary, but {task.cfg.data} has two; binarise "
-        "the data with --joined-dictionary (posattn prepare does so without --separate), or leave "
-        "the option out"
+        "the data with --joined-dictionary (posattn prepare does so without --separate), or omit "
+        "--share-all-embeddings"
     )
 
 
 def explained(error: RuntimeError, path: str) -> Exception:
-    """Return an error that names the parameter that does not fit, or else the same error."""
+    """Return an error that names the parameter that does not fit; return other errors unchanged."""
     if sizes := SIZES.search(str(error)):
         name, found, wanted = sizes.groups()
         if OF_SYMBOLS.fullmatch(name):
             return InputError(
-                f"{path}: the model's dictionary has {first(found)} symbols ({name}), but the one "
-                f"of the data has {first(wanted)}; use the training data, or binarise other data "
-                "with the training dictionaries (--srcdict, --tgtdict)"
+                f"{path}: the model's dictionary has {first(found)} symbols ({name}), but that of "
+                f"the data has {first(wanted)}; use the training data, or binarise other data with "
+                "the training dictionaries (--srcdict, --tgtdict)"
             )
         what = f"{name} has the shape {found}, but this model needs {wanted}"
     elif names := NAMES.search(str(error)):
@@ -81,7 +87,7 @@ def explained(error: RuntimeError, path: str) -> Exception:
     else:
         return error
     return InputError(
-        f"{path}: the checkpoint does not fit the model ({what}); give the options that it was "
+        f"{path}: the checkpoint does not fit the model ({what}); use the options that it was "
         "trained with, or use another checkpoint"
     )
 
@@ -91,7 +97,7 @@ def first(sizes: str) -> str:
 
 
 def refuse_not_finite(named: Iterable[tuple[str, torch.Tensor]], path: object) -> None:
-    """Raise an InputError that names the first parameter with an infinite or NaN value."""
+    """Raise an InputError that names the first parameter with infinite or NaN values."""
     for name, parameter in named:
         if not torch.isfinite(parameter).all():
             raise InputError(

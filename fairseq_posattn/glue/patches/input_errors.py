@@ -1,6 +1,6 @@
-"""Report wrong inputs in one line where fairseq's programs print a traceback or an assertion.
+"""Report invalid input in one line where fairseq's programs print a traceback or an assertion.
 
-sys.excepthook prints the line instead of the traceback. Errors that fairseq raises are unchanged.
+A wrapper for sys.excepthook prints this line. fairseq's own error messages are unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ OF_FILES |= {errno.EIO, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ENAMETO
 
 
 def without_usage(error, parser, message):
-    """Wrap ArgumentParser.error, which prints 115 lines of usage and every valid choice."""
+    """Wrapper for ArgumentParser.error that prints one line.
+
+    argparse itself would print 115 lines of usage and all valid choices.
+    """
     options = parser._option_string_actions  # argparse has no public list of options
     if "--no-progress-bar" not in options:  # not a parser of fairseq
         return error(parser, message)
@@ -43,15 +46,17 @@ def without_usage(error, parser, message):
 
 
 def whole_paths(split_paths, paths, separator=os.pathsep):
-    """Wrap utils.split_paths, which splits --path and data folders at colons, to refuse an
-    existing path that contains one."""
+    """Wrapper for utils.split_paths that raises an InputError for an existing path with a colon.
+
+    fairseq splits --path and data folders at colons.
+    """
     if "://" not in paths:
         refuse_split_path(paths, separator)
     return split_paths(paths, separator)
 
 
 def data_found(setup_task, cfg, **kwargs):
-    """Wrap tasks.setup_task to name the data folder or the file that is missing."""
+    """Wrapper for tasks.setup_task that reports which data folder or file is missing."""
     try:
         return setup_task(cfg, **kwargs)
     except Exception as error:
@@ -66,14 +71,16 @@ def data_found(setup_task, cfg, **kwargs):
         else:
             raise
     raise InputError(
-        f"{found}; name the folder that posattn prepare or posattn binarize made, and the "
-        "languages, if it contains several, with --source-lang and --target-lang"
+        f"{found}; give the path of a folder that posattn prepare or posattn binarize has written; "
+        "if it contains several language pairs, choose one with --source-lang and --target-lang"
     )
 
 
 def utf8_lines(buffered_read, input, buffer_size):
-    """Wrap fairseq_cli.interactive.buffered_read to remove a byte order mark, and to name an input
-    line that is not UTF-8."""
+    """Wrapper for fairseq_cli.interactive.buffered_read that removes a byte order mark.
+
+    The wrapper also reports which line is not valid UTF-8.
+    """
     lines = 0
     try:
         for buffer in buffered_read(input, buffer_size):
@@ -97,7 +104,10 @@ def utf8_lines(buffered_read, input, buffer_size):
 def fits_batches(
     batch_by_size, indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, *args, **kwargs
 ):
-    """Wrap data_utils.batch_by_size, which asserts that no sentence is longer than --max-tokens."""
+    """Wrapper for data_utils.batch_by_size that reports sentences longer than --max-tokens.
+
+    fairseq itself fails with an assertion in this case.
+    """
     if not len(indices):  # all sentences were too long for the model
         return []
     try:
@@ -113,8 +123,10 @@ def fits_batches(
 
 
 def has_a_batch(first_batch: property) -> property:
-    """Return EpochBatchIterator.first_batch with an error message that explains why fairseq may
-    have dropped all sentences."""
+    """Return a replacement for the property EpochBatchIterator.first_batch.
+
+    If there are no batches, an InputError explains why fairseq may have dropped all sentences.
+    """
 
     def checked(iterator):
         if not iterator.frozen_batches:
@@ -130,7 +142,7 @@ def has_a_batch(first_batch: property) -> property:
 
 
 def fits_model(filter_indices, task, *args, **kwargs):
-    """Wrap FairseqTask.filter_indices_by_size to locate the sentence that is too long."""
+    """Wrapper for FairseqTask.filter_indices_by_size that reports which sentence is too long."""
     try:
         left = filter_indices(task, *args, **kwargs)
     except Exception as error:
@@ -153,18 +165,24 @@ def fits_model(filter_indices, task, *args, **kwargs):
 
 
 def user_dir_named(load_ensemble, filenames, *args, **kwargs):
-    """Wrap checkpoint_utils.load_model_ensemble_and_task to ask for --user-dir if it is needed."""
+    """Wrapper for checkpoint_utils.load_model_ensemble_and_task that suggests --user-dir.
+
+    This suggestion is made if the model uses classes that this package does not define.
+    """
     try:
         return load_ensemble(filenames, *args, **kwargs)
     except UnknownNameError as error:
         raise InputError(
             f"{', '.join(filenames)}: the model uses the {error.kind} '{error.name}', which this "
-            "package does not define; name the folder that registers it with --user-dir"
+            "package does not define; pass the folder that registers it as --user-dir"
         ) from error
 
 
 def reason_shown(load_checkpoint, trainer, *args, **kwargs):
-    """Wrap Trainer.load_checkpoint to raise the InputError that fairseq's own error hides."""
+    """Wrapper for Trainer.load_checkpoint that raises the original InputError.
+
+    fairseq replaces any error that occurs during loading with its own error.
+    """
     try:
         return load_checkpoint(trainer, *args, **kwargs)
     except Exception as error:
@@ -175,14 +193,14 @@ def reason_shown(load_checkpoint, trainer, *args, **kwargs):
 
 
 def place(task, number: int) -> str:
-    """Return a description of where the user finds a sentence, in the input or in the data."""
+    """Return a description of the position of a sentence in the input or in the data."""
     if hasattr(task, "lines_before"):
         return f"line {task.lines_before + number + 1} of the input"
     return f"sentence {number} of the data (counted from 0)"
 
 
 def pieces(size: str) -> str:
-    """Put sizes that fairseq prints, such as `7` or `(np.int64(7), 0)`, into words.
+    """Return a description of sizes that fairseq prints, such as `7` or `(np.int64(7), 0)`.
 
     A target size of 0 means that there is no target.
     """
@@ -191,14 +209,14 @@ def pieces(size: str) -> str:
 
 
 def lines_counted(get_tokens, task, lines, encode_fn):
-    """Wrap FairseqTask.get_interactive_tokens_and_lengths to count input lines for messages."""
+    """Wrapper for FairseqTask.get_interactive_tokens_and_lengths that counts lines."""
     task.lines_before = vars(task).get("lines_so_far", 0)
     task.lines_so_far = task.lines_before + len(lines)
     return get_tokens(task, lines, encode_fn)
 
 
 def with_one_line(hook, kind, error, trace):
-    """Wrap sys.excepthook to print one line instead of a traceback for errors of the input."""
+    """Wrapper for sys.excepthook that prints one line instead of a traceback for invalid input."""
     message = None
     if of_fairseq(trace) and is_of_input(error):
         message = foreseen(error) or refusal(error)
@@ -209,7 +227,7 @@ def with_one_line(hook, kind, error, trace):
 
 
 def of_fairseq(trace: TracebackType | None) -> bool:
-    """Return whether a program of fairseq raised the error, not a user's own program."""
+    """Return whether the error occurred in one of fairseq's programs, not in user code."""
     while trace is not None:
         if "fairseq_cli" in trace.tb_frame.f_code.co_filename:
             return True
@@ -220,7 +238,7 @@ def of_fairseq(trace: TracebackType | None) -> bool:
 def is_of_input(error: BaseException) -> bool:
     """Return whether the user can fix the error.
 
-    File errors count as fixable; errors of networks and processes do not, and keep their traceback.
+    File errors count as fixable. Network and process errors do not, so their traceback is printed.
     """
     if not isinstance(error, OSError):
         return isinstance(error, Exception)

@@ -1,4 +1,4 @@
-"""Start distributed trainings, and refuse separate trainings that share one checkpoint folder."""
+"""Start distributed training, and prevent training runs from sharing a checkpoint folder."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ logger = logging.getLogger(__name__)
 UNTRIED = "POSATTN_UNTRIED"  # if it is 1, untested options are allowed
 
 AS_ONE = (
-    "to train one model with all of them, give each --distributed-world-size {n}, and on CPUs "
+    "to train one model with all of them, pass --distributed-world-size {n} to each, and on CPUs "
     "also --distributed-backend gloo --ddp-backend legacy_ddp"
 )
 
 
 def started_once(load_checkpoint, cfg, trainer, **kwargs):
-    """Wrap checkpoint_utils.load_checkpoint to lock the checkpoint folder, and to clean up what a
-    killed training left there."""
+    """Wrapper for checkpoint_utils.load_checkpoint that first locks the checkpoint folder.
+
+    The wrapper also repairs the folder if an earlier training run was killed.
+    """
     if trainer.data_parallel_world_size > 1:
         atexit.register(leave_the_others)
     together(trainer, lambda: prepare(cfg, trainer))
@@ -45,14 +47,14 @@ def started_once(load_checkpoint, cfg, trainer, **kwargs):
 
 
 def leave_the_others() -> None:
-    """Destroy a gloo process group at exit; without this, torch sometimes aborts."""
+    """Destroy a gloo process group at exit; otherwise, torch sometimes aborts."""
     group = torch.distributed
     if group.is_initialized() and group.get_backend() == "gloo":
         group.destroy_process_group()
 
 
 def together(trainer, action) -> None:
-    """Run `action` in the first process while the others wait; if it fails, all of them exit."""
+    """Run `action` in the first process while the others wait. If it fails, all processes exit."""
     error = None
     if trainer.is_data_parallel_master:
         try:
@@ -69,7 +71,7 @@ def together(trainer, action) -> None:
 
 
 def prepare(cfg, trainer) -> None:
-    """Lock the checkpoint folder, and repair what a killed training left there."""
+    """Lock the checkpoint folder, and repair it if an earlier training run was killed."""
     refuse_strangers(trainer.cfg.distributed_training.distributed_world_size)
     if not writes_here(cfg):
         return
@@ -82,12 +84,12 @@ def prepare(cfg, trainer) -> None:
 
 
 def refuse_strangers(world_size: int) -> None:
-    """Refuse processes that torchrun started together but that would train separate models."""
+    """Raise a CheckpointError if torchrun's processes would train separate models."""
     started = int(os.environ.get("WORLD_SIZE") or 1)
     if started > 1 and world_size == 1:
         raise CheckpointError(
             f"{started} processes were started together (WORLD_SIZE={started}), but each would "
-            f"train a model of its own; {AS_ONE.format(n=started)}"
+            f"train its own model; {AS_ONE.format(n=started)}"
         )
 
 
@@ -97,17 +99,25 @@ def take_lock(save_dir: str) -> None:
     try:
         holder = hold_until_the_end(path, this_process())
     except NoLocks as error:
-        logger.warning("%s cannot be locked (%s); start no other training there", path, error)
+        logger.warning(
+            "%s cannot be locked (%s); do not start another training run in this folder",
+            path,
+            error,
+        )
         return
     if holder is not None:
         raise CheckpointError(
-            f"another training ({holder}) is writing to {save_dir}, and two would overwrite each "
-            f"other's checkpoints; choose another --save-dir, or, {AS_ONE.format(n='N')}"
+            f"another training run ({holder}) is writing to {save_dir}, and the two would "
+            "overwrite each other's checkpoints; choose another --save-dir, or, "
+            f"{AS_ONE.format(n='N')}"
         )
 
 
 def refused_early(call_main, cfg, main, **kwargs):
-    """Wrap distributed_utils.call_main, which starts programs, to refuse unusable options early."""
+    """Wrapper for distributed_utils.call_main that rejects unusable options early.
+
+    fairseq starts its programs with this function.
+    """
     program = sys.modules[main.__module__]
     if hasattr(program, "buffered_read"):  # fairseq-interactive
         Patch(program, "buffered_read", utf8_lines).install()
@@ -118,7 +128,7 @@ def refused_early(call_main, cfg, main, **kwargs):
 
 
 def without_tpu(parse_args_and_arch, *given, **options):
-    """Wrap options.parse_args_and_arch, which turns on --tpu for --bf16."""
+    """Wrapper for options.parse_args_and_arch that resets --tpu, which fairseq sets with --bf16."""
     found = parse_args_and_arch(*given, **options)
     args = found[0] if isinstance(found, tuple) else found  # with parse_known, others follow
     if getattr(args, "bf16", False) and find_spec("torch_xla") is None:
@@ -127,13 +137,13 @@ def without_tpu(parse_args_and_arch, *given, **options):
 
 
 def refuse_untried(backend: str) -> None:
-    """Refuse fully sharded training, which is untested with these models."""
+    """Raise an InputError for fully sharded training, which is untested with these models."""
     if backend != "fully_sharded":
         return
     if os.environ.get(UNTRIED) != "1":
         raise InputError(
             "--ddp-backend fully_sharded works on GPUs only and is untested with these models; "
-            f"leave it out, or set the environment variable {UNTRIED}=1 to try it"
+            f"omit this option, or set the environment variable {UNTRIED}=1 to try it"
         )
     if find_spec("fairscale") is None:
         raise InputError(f"--ddp-backend {backend} needs fairscale; run pip install fairscale")
@@ -148,8 +158,10 @@ def refuse_without_size(dataset) -> None:
 
 
 def in_parallel(data_parallel, module, device_ids=None, output_device=None, **options):
-    """Wrap DistributedDataParallel, which fails if it is given a device on a CPU, and if LayerDrop
-    leaves out layers."""
+    """Wrapper for DistributedDataParallel that supports CPUs and LayerDrop.
+
+    DistributedDataParallel fails if it is given a device on a CPU, or if LayerDrop skips layers.
+    """
     if all(parameter.device.type == "cpu" for parameter in module.parameters()):
         device_ids = output_device = None
     if any(isinstance(part, LayerDropModuleList) for part in module.modules()):
@@ -158,7 +170,10 @@ def in_parallel(data_parallel, module, device_ids=None, output_device=None, **op
 
 
 def without_gpus(infer, cfg) -> None:
-    """Wrap fairseq's setup for torchrun, which divides by the number of GPUs, to support CPUs."""
+    """Wrapper for fairseq's torchrun setup that supports CPUs.
+
+    fairseq's own setup divides by the number of GPUs.
+    """
     if torch.cuda.device_count():
         return infer(cfg)
     cfg.distributed_init_method = "env://"

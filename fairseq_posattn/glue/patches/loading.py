@@ -1,8 +1,7 @@
-"""Fix how fairseq loads data: end its worker processes, support numpy 2, and read input ahead.
+"""Fix how fairseq loads data: terminate its worker processes, support numpy 2, and prefetch input.
 
-If the parser tokenises the text, all lines of a buffer must be tokenised before its first batch.
-Therefore fairseq-interactive reads ahead, and tokenises a buffer while it translates the previous
-one.
+If the parser tokenises the text, all lines of a buffer must be tokenised before the first batch is
+made. Therefore fairseq-interactive tokenises the next buffer while it translates the current one.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from fairseq_posattn.glue.patches.patch import stand_in
 
 
 def ending_workers(run, self) -> None:
-    """Wrap BackgroundConsumer.run, which loads an epoch, to end its worker processes with it.
+    """Wrapper for BackgroundConsumer.run that ends the worker processes after an epoch is loaded.
 
-    fairseq starts new workers for each epoch and validation, and keeps the old ones until Python
-    garbage-collects them; torch then waits five seconds for each.
+    fairseq starts new workers for each epoch and each validation, and keeps the old ones until
+    Python garbage-collects them. torch then waits five seconds for each worker.
     """
     run(self)
     if getattr(self._source, "_iterator", None) is not None:  # a torch DataLoader
@@ -30,21 +29,24 @@ def ending_workers(run, self) -> None:
 
 
 def with_compat(module: ModuleType) -> ModuleType:
-    """Return a stand-in for numpy with `compat.long`, which numpy 2 lacks but two of fairseq's
-    datasets use with --sample-break-mode eos; numpy itself is unchanged."""
+    """Return a replacement for the numpy module that provides `compat.long`.
+
+    With --sample-break-mode eos, two of fairseq's datasets use this attribute, which numpy 2 lacks.
+    The numpy module itself is not changed.
+    """
     if hasattr(module, "compat"):
         return module
     return stand_in(module, compat=SimpleNamespace(long=int))
 
 
 Lines = list[str]
-AT_ONCE = "reads_at_once"  # the attribute of a function that reads ahead with the original one
+AT_ONCE = "reads_at_once"  # attribute of a prefetching function: the original function
 
 
 def prepare_ahead(prepare: Callable[[Lines], None] | None) -> None:
-    """Let fairseq-interactive, if it is running, read lines ahead and call `prepare` on them.
+    """Let fairseq-interactive, if it is running, prefetch lines and call `prepare` on them.
 
-    prepare: None turns reading ahead off.
+    prepare: if None, prefetching is turned off.
     """
     for name in ("__main__", "fairseq_cli.interactive"):
         module: Any = sys.modules.get(name)
@@ -55,9 +57,9 @@ def prepare_ahead(prepare: Callable[[Lines], None] | None) -> None:
 
 
 def reading_ahead(buffered_read, prepare: Callable[[Lines], None]):
-    """Wrap fairseq_cli.interactive.buffered_read to read and prepare one buffer ahead.
+    """Return a wrapper for fairseq_cli.interactive.buffered_read that prefetches one buffer.
 
-    With a buffer of one line, as for interactive use, nothing is read ahead.
+    If a buffer contains only one line, as in interactive use, nothing is prefetched.
     """
 
     @functools.wraps(buffered_read)
@@ -70,7 +72,7 @@ def reading_ahead(buffered_read, prepare: Callable[[Lines], None]):
 
 
 def ahead(buffers: Iterator[Lines], prepare: Callable[[Lines], None]) -> Iterator[Lines]:
-    """Yield buffers while another thread reads and prepares the next one."""
+    """Yield buffers while another thread reads and prepares the next buffer."""
     ready: Queue[Lines | BaseException | None] = Queue(maxsize=1)
 
     def fill() -> None:

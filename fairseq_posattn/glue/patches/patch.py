@@ -1,4 +1,4 @@
-"""The class of a patch, which replaces a function, class or module of fairseq."""
+"""The class `Patch`, which replaces a function, class or module of fairseq."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ INSTALLED = "posattn_patches"  # the attribute of a patched object that lists it
 
 
 class Patch(NamedTuple):
-    """Replaces the attribute `name` of a module or class of fairseq, `place`.
+    """Replaces the attribute `name` of `place`, a module or class of fairseq.
 
-    wrapper: called instead of the original, with the original and the arguments of the call. If
-        the original is not callable, such as a module, `wrapper(original)` replaces it.
+    wrapper: a function that is called instead of the original; its arguments are the original and
+        the arguments of the call. If the original is not callable, for example a module, it is
+        replaced by the return value of `wrapper(original)`.
     """
 
     place: object
@@ -34,7 +35,7 @@ class Patch(NamedTuple):
         setattr(self.place, INSTALLED, (*there, (self.name, self.wrapper)))
 
     def wrapped(self, original: Any) -> Any:
-        """Return the replacement of an original."""
+        """Return the replacement for the original."""
         if not callable(original):
             return self.wrapper(original)
 
@@ -46,7 +47,7 @@ class Patch(NamedTuple):
 
 
 def stand_in(module: ModuleType, **own: Any) -> ModuleType:
-    """Return a module with the attributes `own`, and otherwise those of `module`."""
+    """Return a module with the attributes in `own`; all other attributes are those of `module`."""
     found = ModuleType(module.__name__)
     vars(found).update(own, __getattr__=lambda name: getattr(module, name))
     return found

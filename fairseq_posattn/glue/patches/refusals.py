@@ -1,8 +1,8 @@
-"""Name the options at fault where fairseq fails with an assertion or another Python exception.
+"""Report which options are invalid where fairseq fails with an assertion or a Python exception.
 
-Values that fairseq would accept but fail with later are refused at the start. For other errors, the
-options are found in the statement that raised them: those that its condition reads, and those that
-its message mentions.
+Option values that would make fairseq fail later are rejected at the start. For other errors, the
+statement that raised the error determines which options are reported: those that its condition
+reads, and those that its message mentions.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ NAMED_OTHERWISE = {  # variables of fairseq's search -> the options that set the
     "--len-penalty": ("--lenpen",),
     "--max-len": ("--max-len-a", "--max-len-b", "--prefix-size"),
 }
-MOST_WORKERS, LARGEST = 1024, 2**63 - 1  # a worker is a process
-LARGEST_FLOAT = 1e30  # sums of a few hundred stay below what float32 holds, 3.4e38
+LARGEST, MOST = 2**63 - 1, {"num_workers": 1024, "seed": 2**32 - 1}  # a worker is a process
+LARGEST_FLOAT, SMALLEST = 1e30, 1e-30  # float32 holds sums of many such values
 
 
 def options_fit(parse_args_and_arch, parser: ArgumentParser, *rest, **how):
-    """Wrap options.parse_args_and_arch to refuse values with which programs would fail later."""
+    """Wrapper for options.parse_args_and_arch that rejects values that would cause errors later."""
     found = parse_args_and_arch(parser, *rest, **how)
     args = vars(found[0] if isinstance(found, tuple) else found)  # with parse_known, others follow
     refuse_combinations(args)
@@ -61,13 +61,15 @@ def given_flags() -> set[str]:
 
 
 def expected_of(action: Action, number: float) -> str | None:
-    """Return a description of the numbers that an option accepts, or None if this one is valid."""
+    """Return a description of the numbers that an option accepts, or None if `number` is valid."""
     if isinstance(number, float):
         if not math.isfinite(number):
             return "a finite number"
+        if action.dest == "temperature" and 0 < number < SMALLEST:
+            return f"at least {SMALLEST}"
         fits = abs(number) <= LARGEST_FLOAT
         return None if fits else f"a number from {-LARGEST_FLOAT} to {LARGEST_FLOAT}"
-    most = MOST_WORKERS if action.dest == "num_workers" else LARGEST
+    most = MOST.get(action.dest, LARGEST)
     if number > most:
         return f"at most {most}"
     if action.dest in NOT_ZERO and number < 1:
@@ -77,13 +79,13 @@ def expected_of(action: Action, number: float) -> str | None:
 
 
 def refuse_combinations(args: Mapping[str, Any]) -> None:
-    """Refuse combinations of options that fairseq's programs accept but fail with later."""
+    """Raise an InputError for combinations of options that would cause errors later."""
     if args.get("int8") and (args.get("fp16") or args.get("bf16")):
-        raise InputError("--int8 cannot be combined with --fp16 or --bf16; leave one out")
+        raise InputError("--int8 cannot be combined with --fp16 or --bf16; use only one of them")
     if args.get("constraints") and "buffer_size" not in args:  # of fairseq-interactive
         raise InputError(
-            "--constraints are read from lines of new text only; translate with "
-            "posattn interactive, or leave the option out"
+            "--constraints are read from lines of new text only; translate with posattn "
+            "interactive, or omit --constraints"
         )
     if CUTOFF in given_flags() and args.get("criterion", ADAPTIVE) != ADAPTIVE:
         raise InputError(
@@ -102,10 +104,10 @@ def refuse_combinations(args: Mapping[str, Any]) -> None:
 
 
 def refusal(error: BaseException) -> str | None:
-    """Explain an error as fairseq's rejection of an option, or return None if it is not one.
+    """Return an explanation if the error means that fairseq rejected an option, and None otherwise.
 
-    An error counts as a rejection if an `assert` or `raise` statement of fairseq raised it, or if
-    it arose in a statement of fairseq that reads an option given on the command line.
+    This is assumed if the error was raised by an `assert` or `raise` statement of fairseq, or by a
+    statement of fairseq that reads an option given on the command line.
     """
     if isinstance(error, MissingMandatoryValue):
         return f"--{str(error.key).replace('_', '-')} is missing; add it"
@@ -134,7 +136,7 @@ def refusal(error: BaseException) -> str | None:
 
 
 def statements(tree: ast.AST, number: int) -> list[ast.stmt]:
-    """Return the statements that contain a line of a file, the outermost first."""
+    """Return the statements that contain a line of a file, starting with the outermost."""
     return [
         node
         for node in ast.walk(tree)
@@ -143,7 +145,7 @@ def statements(tree: ast.AST, number: int) -> list[ast.stmt]:
 
 
 def flags_read(way: list[ast.stmt]) -> Iterator[str]:
-    """Yield the flags whose values the innermost statement, or its nearest `if`, may read."""
+    """Yield the flags whose values may be read by the innermost statement or its nearest `if`."""
     conditions = [one.test for one in way if isinstance(one, ast.If)]
     read: list[ast.AST] = [*conditions[-1:]]
     read += [way[-1]] if not hasattr(way[-1], "body") else []
@@ -156,7 +158,7 @@ def flags_read(way: list[ast.stmt]) -> Iterator[str]:
 
 
 def options_given(flags: set[str]) -> list[str]:
-    """Return those of the flags that the command line contains, with their last values."""
+    """Return the flags that occur on the command line, each with its last value."""
     found = {}
     flags |= {flag for name in flags for flag in NAMED_OTHERWISE.get(name, ())}
     for argument, after in zip(sys.argv, [*sys.argv[1:], "--"], strict=True):

@@ -1,9 +1,11 @@
-"""Make a resumed training equal to an uninterrupted one, and leave a finished one unchanged.
+"""Make resumed training equivalent to uninterrupted training, and do not continue finished runs.
 
-fairseq does not store the number of validations without improvement, so a resumed training would
-stop later than an uninterrupted one (--patience), and lower its learning rate later. It also checks
-its limits after an update only, so a finished training that is started again makes one more update,
-or one more epoch after early stopping, and overwrites its checkpoints.
+fairseq does not store the number of validations without improvement. A resumed run would therefore
+stop (--patience) and lower its learning rate later than an uninterrupted run.
+
+fairseq checks its limits only after an update. If a finished run is started again, fairseq would
+therefore make another update (or, after early stopping, train another epoch) and overwrite the
+checkpoints.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ NO_EPOCH = -1  # as --max-epoch it allows no epoch; 0 would mean no limit
 
 
 def same_batches(get_batch_iterator, task, dataset, *args, epoch: int = 1, **kwargs):
-    """Wrap FairseqTask.get_batch_iterator to give a resumed training the same batches.
+    """Wrapper for FairseqTask.get_batch_iterator that creates the same batches in resumed training.
 
-    fairseq makes the batches once per process, from the seed and the epoch at which it starts;
-    here, they are always made as for the first epoch.
+    fairseq creates the batches once per process. The batches depend on the seed and on the epoch in
+    which the process starts. The wrapper always creates them as if the process started in the first
+    epoch.
     """
     anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")
     if anew or dataset in task.dataset_to_epoch_iter or not task.can_reuse_epoch_itr(dataset):
@@ -42,17 +45,17 @@ def same_batches(get_batch_iterator, task, dataset, *args, epoch: int = 1, **kwa
 
 
 def noted(begin_valid_epoch, trainer, epoch):
-    """Wrap Trainer.begin_valid_epoch to record the early-stopping counters before a validation."""
+    """Wrapper for Trainer.begin_valid_epoch that records the early-stopping counters."""
     best = vars(checkpoint_utils.save_checkpoint).get("best")
     setattr(trainer, BEFORE, {KEY: dict(counters()), "best": best})
     return begin_valid_epoch(trainer, epoch)
 
 
 def stored(save, trainer, filename, extra_state, *args, **kwargs):
-    """Wrap Trainer.save_checkpoint to store the early-stopping counters.
+    """Wrapper for Trainer.save_checkpoint that stores the early-stopping counters.
 
-    A training that reaches --max-update within an epoch runs an extra validation. If the training
-    is extended later, that validation must not count.
+    A run that reaches --max-update within an epoch performs an additional validation. This
+    validation is not counted if the run is extended later.
     """
     extra_state[KEY] = dict(counters())
     extra_state[EXTRA] = extra_state.get("val_loss") is not None and not is_due(
@@ -66,7 +69,7 @@ def stored(save, trainer, filename, extra_state, *args, **kwargs):
 
 
 def is_due(cfg, updates: int, progress: dict) -> bool:
-    """Return whether a longer training would validate after this update."""
+    """Return whether a longer training run would validate after this update."""
     if is_multiple(updates, cfg.dataset.validate_interval_updates):
         return True
     if progress["iterations_in_epoch"] == 0:  # then `epoch` is the next one
@@ -75,12 +78,15 @@ def is_due(cfg, updates: int, progress: dict) -> bool:
 
 
 def is_multiple(number: int, interval: int) -> bool:
-    """Return whether `interval` is positive and divides `number`."""
+    """Return whether `number` is a multiple of `interval`; False if `interval` is not positive."""
     return interval > 0 and number % interval == 0
 
 
 def remembered(load, cfg, trainer, *args, **kwargs):
-    """Wrap checkpoint_utils.load_checkpoint to restore the counters, unless meters are reset."""
+    """Wrapper for checkpoint_utils.load_checkpoint that restores the early-stopping counters.
+
+    They are not restored with --reset-meters or in fine-tuning.
+    """
     extra_state, *rest = load(cfg, trainer, *args, **kwargs)
     goes_on = trainer.get_num_updates() > 0  # it is 0 in fine-tuning
     if extra_state and goes_on and not cfg.reset_meters:
@@ -90,8 +96,10 @@ def remembered(load, cfg, trainer, *args, **kwargs):
 
 
 def heed_last_validation(cfg, trainer, extra_state: dict) -> None:
-    """Pass the last validation result to the scheduler, which had not seen it when the checkpoint
-    was written."""
+    """Pass the last validation result to the scheduler.
+
+    The checkpoint was written before the scheduler received this result.
+    """
     ended = extra_state["train_iterator"].get("iterations_in_epoch") == 0
     on_plateau = isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule)
     if ended and on_plateau and not cfg.reset_lr_scheduler:
@@ -105,18 +113,18 @@ def is_out_of_patience(cfg) -> bool:
 
 
 def with_bad_epochs(state_dict, scheduler):
-    """Wrap ReduceLROnPlateauLRSchedule.state_dict to add the number of bad epochs."""
+    """Wrapper for ReduceLROnPlateauLRSchedule.state_dict that adds `num_bad_epochs`."""
     return {**state_dict(scheduler), BAD_EPOCHS: scheduler.lr_scheduler.num_bad_epochs}
 
 
 def and_bad_epochs(load_state_dict, scheduler, state):
-    """Wrap ReduceLROnPlateauLRSchedule.load_state_dict to restore the number of bad epochs."""
+    """Wrapper for ReduceLROnPlateauLRSchedule.load_state_dict that restores `num_bad_epochs`."""
     load_state_dict(scheduler, state)
     scheduler.lr_scheduler.num_bad_epochs = state.get(BAD_EPOCHS, 0)
 
 
 def counters() -> dict:
-    """Return the attributes of fairseq's `should_stop_early`, which serve it as counters."""
+    """Return the attributes of fairseq's `should_stop_early`, which contain its counters."""
     for module in ("__main__", "fairseq_cli.train"):
         function = getattr(sys.modules.get(module), "should_stop_early", None)
         if function is not None:
@@ -125,7 +133,7 @@ def counters() -> dict:
 
 
 def stays_finished(load, cfg, trainer, *args, **kwargs):
-    """Wrap checkpoint_utils.load_checkpoint to end at once if the training is finished already."""
+    """Wrapper for checkpoint_utils.load_checkpoint that stops if training is finished."""
     extra_state, epoch_itr = load(cfg, trainer, *args, **kwargs)
     if extra_state and goes_on(cfg, trainer):
         reached = limit_reached(trainer, epoch_itr, extra_state)
@@ -140,7 +148,10 @@ def stays_finished(load, cfg, trainer, *args, **kwargs):
 
 
 def goes_on(cfg, trainer) -> bool:
-    """Return whether the training resumes from its own last checkpoint without a reset."""
+    """Return whether training resumes from its own last checkpoint.
+
+    This is not the case if the number of updates is reset.
+    """
     last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
     named = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     is_last = os.path.realpath(named) == os.path.realpath(last)
@@ -149,9 +160,9 @@ def goes_on(cfg, trainer) -> bool:
 
 
 def limit_reached(trainer, epoch_itr, extra_state: dict) -> str | None:
-    """Return a description of the limit that ended the training, or None.
+    """Return a description of the limit that ended the training, or None if no limit is reached.
 
-    All processes read the same checkpoint, so they get the same result.
+    All processes get the same result, because they read the same checkpoint.
     """
     limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
     if limits.max_update and updates >= limits.max_update:
@@ -171,10 +182,10 @@ def limit_reached(trainer, epoch_itr, extra_state: dict) -> str | None:
 
 
 def between_epochs(get_lr, trainer):
-    """Wrap Trainer.get_lr, which fairseq calls after loading to check --stop-min-lr.
+    """Wrapper for Trainer.get_lr, which fairseq calls after loading to check --stop-min-lr.
 
-    An uninterrupted training checks it between epochs only. Therefore, return infinity, which is
-    above any limit, if the training resumes within an epoch.
+    Uninterrupted training checks this limit only between epochs. If training resumes within an
+    epoch, the wrapper therefore returns infinity, which exceeds any limit.
     """
     within_epoch = vars(trainer).pop("within_epoch", False)
     return math.inf if within_epoch else get_lr(trainer)

@@ -1,9 +1,10 @@
 """Load only plain data and a few harmless classes from checkpoints.
 
-Besides tensors and plain data, fairseq's checkpoints contain a namespace, for models without a
-dataclass of options (the stock `transformer`), and numpy arrays of counts, after `--eval-bleu`.
-numpy's own classes are unsafe, because the state of a dtype can turn raw bytes into pointers to
-objects. The classes of this module are loaded instead of them, and all others are refused.
+Besides tensors and plain data, fairseq's checkpoints may contain a Namespace, for models without a
+configuration dataclass (such as the stock `transformer`), and numpy arrays of counts, if training
+used `--eval-bleu`. numpy's own classes are unsafe, because the state of a dtype can turn raw bytes
+into pointers to objects. Therefore they are replaced by the classes of this module. All other
+classes are rejected.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CLASS = re.compile(r"GLOBAL ([\w.]+)|(an array [^\n]*)")
 
 
 class NumberType:
-    """Replaces a numpy dtype of a file; admits numeric types and their byte order only."""
+    """Replaces a numpy dtype in a file; only numeric types and their byte order are permitted."""
 
     def __init__(self, name: str, *_):
         if not re.fullmatch(r"[iufc]\d+|b1", str(name)):
@@ -41,7 +42,7 @@ class NumberType:
 
 
 class Numbers(np.ndarray):
-    """Replaces a numpy array of a file, by an array that can only contain numbers."""
+    """Replaces a numpy array in a file with an array that can contain only numbers."""
 
     def __new__(cls, *_):
         return super().__new__(cls, (0,))
@@ -55,19 +56,19 @@ class Numbers(np.ndarray):
 
 
 def number(number_type: NumberType, data: bytes) -> np.generic:
-    """Replace a numpy scalar of a file."""
+    """Return the numpy scalar that is stored in a file."""
     return np.frombuffer(data, checked(number_type).dtype)[0]
 
 
 def checked(number_type) -> NumberType:
-    """Return the type if it is numeric; raise an UnpicklingError otherwise."""
+    """Return `number_type` if it is a numeric type, or else raise an UnpicklingError."""
     if not isinstance(number_type, NumberType):
-        raise pickle.UnpicklingError("an array whose type is not one of numbers")
+        raise pickle.UnpicklingError("an array of a type that is not numeric")
     return number_type
 
 
 def new_numbers(*_) -> Numbers:
-    """Return an empty array, which `__setstate__` fills."""
+    """Return an empty array, which is filled by `__setstate__`."""
     return Numbers()
 
 
@@ -81,9 +82,9 @@ SAFE_CLASSES: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
 
 
 def register_classes() -> None:
-    """Allow SAFE_CLASSES in torch.load, which refuses all others as of torch 2.6.
+    """Allow SAFE_CLASSES in torch.load, which rejects all other classes since torch 2.6.
 
-    Warn if torch is older, because its torch.load can run any code.
+    For older versions, issue a warning, because their torch.load can execute arbitrary code.
     """
     if loads_weights_only():
         torch.serialization.add_safe_globals(SAFE_CLASSES)
@@ -96,13 +97,15 @@ def register_classes() -> None:
 
 
 def loads_weights_only() -> bool:
-    """Return whether torch.load checks classes by default, which it does as of torch 2.6."""
+    """Return whether torch.load checks classes by default, which is the case since torch 2.6."""
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 6)
 
 
 def explained(load, path, *args, **kwargs):
-    """Wrap a function that loads a file, to raise a CheckpointError of one line if the file is
-    incomplete, damaged or unsafe."""
+    """Wrapper for a file-loading function that explains errors in one line.
+
+    Raise a CheckpointError if the file is incomplete, damaged or unsafe.
+    """
     if is_torn(path):
         raise CheckpointError(
             f"{path} is incomplete, because writing or copying it was interrupted; use another "
@@ -129,14 +132,17 @@ def load_plain(path) -> dict:
 
 
 def damage(path, error: Exception) -> str:
-    """Return the message for a file that is not a checkpoint, with the start of the error."""
+    """Return the message for a file that is not a checkpoint; it quotes the original error."""
     text = str(error).rpartition("WeightsUnpickler error:")[2].strip()
     reason = f"{type(error).__name__}: {text}".splitlines()[0][:80]
     return f"{path} cannot be read as a checkpoint ({reason}); {checked_state.DAMAGED}"
 
 
 def is_torn(path) -> bool:
-    """Return whether a file is truncated, that is, its zip archive has no directory at the end."""
+    """Return whether a file is truncated.
+
+    A truncated zip archive lacks the directory at its end.
+    """
     try:
         with open(path, "rb") as file:
             start = file.read(4)
@@ -148,7 +154,7 @@ def is_torn(path) -> bool:
 
 
 def refusal(path, error: Exception) -> str | None:
-    """Return the message for a file that contains an unsafe class, or None if it contains none."""
+    """Return the message for a file with an unsafe class, or None if it contains no such class."""
     found = CLASS.search(str(error)) if isinstance(error, pickle.UnpicklingError) else None
     return found and (
         f"{path} contains {found[1] or found[2]}, and loading anything but tensors and plain data "

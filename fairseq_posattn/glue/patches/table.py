@@ -1,7 +1,7 @@
-"""The table of all patches of fairseq; comments state what would make a patch unnecessary.
+"""The table of all fairseq patches. Comments state which change would make a patch unnecessary.
 
-The docstring of each wrapper describes the problem that it solves. If a function is wrapped several
-times, the last wrapper in the table runs first.
+The docstring of each wrapper describes the problem that it solves. If several wrappers patch the
+same function, the last one in the table runs first.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ PATCHES = [
 
 
 def install() -> None:
-    """Install all patches, in the order of the table."""
+    """Install all patches in the order of the table."""
     safe.register_classes()
     evaluated.install()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # otherwise hydra prints its own traceback

@@ -1,7 +1,8 @@
-"""Store fingerprints of the training data in checkpoints, and compare them with other data.
+"""Store fingerprints of the training data in checkpoints, to compare them with other data.
 
-They are part of the task's state, which survives overridden options and checkpoint averaging.
-Checkpoints of earlier versions contain none, and are loaded without a comparison.
+The fingerprints are part of the task's state. Averaging checkpoints or overriding options does not
+change this state. Checkpoints of earlier versions contain no fingerprints and are loaded without a
+comparison.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ KEY = "trained_on"
 
 
 def noted(state_dict, task) -> dict:
-    """Wrap FairseqTask.state_dict, which each checkpoint contains, to add the fingerprints."""
+    """Wrapper for FairseqTask.state_dict that adds the fingerprints to the task's state."""
     binary = checksums(folder_of(task)).items()
     about = {
         "dictionaries": fingerprints(task),
@@ -43,23 +44,27 @@ def noted(state_dict, task) -> dict:
 
 
 def compared(load_state_dict, task, state: Mapping[str, Any]) -> None:
-    """Wrap FairseqTask.load_state_dict to refuse data with other dictionaries, for which the
-    translations would be nonsense."""
+    """Wrapper for FairseqTask.load_state_dict that raises an InputError if dictionaries differ.
+
+    With different dictionaries, the translations would be meaningless.
+    """
     compare(task, state)
     load_state_dict(task, {name: value for name, value in state.items() if name != KEY})
 
 
 def compared_when_resumed(load_checkpoint, trainer, filename, *args, **kwargs):
-    """Wrap Trainer.load_checkpoint, which ignores the task's state, to refuse to resume a training
-    with other dictionaries."""
+    """Wrapper for Trainer.load_checkpoint that raises an InputError if dictionaries differ.
+
+    fairseq ignores the task's state when it resumes training.
+    """
     compare(trainer.task, task_state(filename))
     return load_checkpoint(trainer, filename, *args, **kwargs)
 
 
 def task_state(path: str) -> dict:
-    """Return the task's state in a checkpoint, without reading tensors.
+    """Return the task's state in a checkpoint without loading any tensors.
 
-    The result is empty if the file cannot be read; fairseq reports that when it loads the file.
+    The result is empty if the file cannot be read; fairseq reports this when it loads the file.
     """
     try:
         return dict(torch.load(path, map_location="cpu", mmap=True)["task_state"])
@@ -68,9 +73,9 @@ def task_state(path: str) -> dict:
 
 
 def compare(task, state: Mapping[str, Any]) -> None:
-    """Refuse data whose dictionaries or piece separator differ from those of the training data.
+    """Raise an InputError if the dictionaries or the piece separator differ from those in training.
 
-    `task.trained_on` keeps the record, for the comparison of tree controls.
+    The stored fingerprints become `task.trained_on`, which is used to compare tree controls.
     """
     about = state.get(KEY)
     if not isinstance(about, dict) or not isinstance(about.get("dictionaries"), dict):
@@ -81,7 +86,7 @@ def compare(task, state: Mapping[str, Any]) -> None:
         if trained not in (None, fingerprint(dictionary)):
             raise InputError(
                 f"{getattr(dictionary, 'path', 'the data')}: the model was trained with another "
-                f"dictionary of the {side}, in which numbers stand for other symbols; use the "
+                f"dictionary of the {side}, whose indices refer to different symbols; use the "
                 "training data, or binarise other data with the training dictionaries (--srcdict, "
                 "--tgtdict)"
             )
@@ -95,22 +100,25 @@ def compare(task, state: Mapping[str, Any]) -> None:
 
 
 def warn_of_control(task, control: str | None) -> None:
-    """Warn, once, if the trees have another control than the training data; None means unknown."""
+    """Warn once if the tree control differs from that of the training data.
+
+    control: the tree control; if it is None (unknown), there is no warning.
+    """
     trained = getattr(task, "trained_on", {}).get("control")
     if None not in (control, trained) and control != trained:
         task.trained_on["control"] = None
         logger.warning(
-            "the model was trained on trees of the control '%s', but these have the control '%s'; "
-            "results on them are not comparable with results on trees like the training's",
+            "the model was trained on trees of the control '%s', but these data have the control "
+            "'%s', so the results are not comparable with those on trees of the training control",
             trained,
             control,
         )
 
 
 def check_control(task, asked: str | None) -> None:
-    """Refuse a --tree-control that differs from the control of the stored trees.
+    """Raise an InputError if --tree-control differs from the tree control of the data.
 
-    asked: the value of the option; None only warns, as `warn_of_control` does.
+    asked: the value of the option; if None, there is only a warning (see `warn_of_control`).
     """
     stored = control_of(task)
     if asked is None:
@@ -119,14 +127,16 @@ def check_control(task, asked: str | None) -> None:
     if control.tag != (stored or "own"):
         raise InputError(
             f"--tree-control {asked} applies to sentences without stored trees, but the data in "
-            f"{folder_of(task)} have trees of the control '{stored or 'own'}'; leave the option "
-            f"out, or prepare data with posattn prepare --control {control.kind}"
+            f"{folder_of(task)} have trees of the control '{stored or 'own'}'; omit this option, "
+            f"or prepare data with posattn prepare --control {control.kind}"
         )
 
 
 def dictionaries(task) -> dict[str, Dictionary]:
-    """Return the dictionaries of a task by side, or none for an unsupported task, such as a
-    multilingual one."""
+    """Return the dictionaries of a task by side.
+
+    The result is empty for unsupported tasks, such as multilingual ones.
+    """
     if isinstance(getattr(task, "vocabulary", None), Vocabulary):
         return {name: getattr(task.vocabulary, name) for name in ("words", "chars", "tags")}
     if isinstance(task, TranslationTask):
@@ -141,24 +151,24 @@ def fingerprints(task) -> dict[str, str]:
 
 
 def fingerprint(dictionary: Dictionary) -> str:
-    """Return a digest of the symbols in their order."""
+    """Return an order-dependent digest of all symbols."""
     return hashlib.blake2b("\n".join(dictionary.symbols).encode(), digest_size=16).hexdigest()
 
 
 def separator_of(task) -> str | None:
-    """Return the piece separator of prepare.json, or None if there is no such file."""
+    """Return the piece separator recorded in prepare.json, or None if there is no such file."""
     prepared = prepared_as(task)
     return None if prepared is None else prepared.separator
 
 
 def control_of(task) -> str | None:
-    """Return the control of the data's trees, or None if prepare.json does not record it."""
+    """Return the data's tree control, or None if prepare.json does not contain it."""
     prepared = prepared_as(task)
     return None if prepared is None else prepared.config.control.tag
 
 
 def prepared_as(task) -> pipeline.TextPipeline | None:
-    """Load prepare.json of the data, or return None if it is missing or invalid."""
+    """Return the content of prepare.json, or None if it is missing or invalid."""
     try:
         if hasattr(type(task), "prepared"):
             return task.prepared

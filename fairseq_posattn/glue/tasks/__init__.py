@@ -1,1 +1,1 @@
-"""This package holds the tasks that the plug-in registers with fairseq."""
+"""Tasks that the plug-in registers with fairseq."""

@@ -1,7 +1,7 @@
-"""The task structured_translation: fairseq's translation task with a tree per source sentence.
+"""The structured_translation task: fairseq's translation task with one tree per source sentence.
 
-The trees of binarised data are stored in tree files next to them; a tree provider supplies the
-trees of new text.
+The trees of binarised data are stored in tree files in the data folder. For new text, a tree
+provider supplies the trees.
 """
 
 import logging
@@ -13,8 +13,6 @@ from fairseq import utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_posattn.core.attention import AttentionSpecification, CrossSpecification
-from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.criterions import tree_supervised
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries, check_folder, sizes_for
@@ -29,7 +27,10 @@ from fairseq_posattn.glue.data.tree_files import load_tree_file, source_prefixes
 from fairseq_posattn.glue.models.int8 import quantize
 from fairseq_posattn.glue.patches import trained_on
 from fairseq_posattn.glue.patches.loading import prepare_ahead
-from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
+from fairseq_posattn.glue.tasks.translation_config import (
+    StructuredTranslationConfig,
+    store_canonical,
+)
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.live.new_text import NewText, flat
 from fairseq_posattn.text.live.pending import NewTrees, PendingTrees, SpelledSource, WantedLabels
@@ -69,7 +70,7 @@ class StructuredTranslationTask(TranslationTask):
         self.pending = PendingTrees()
 
     def build_model(self, cfg, from_checkpoint=False):
-        """Build the model, and record whether any model reads trees or labels."""
+        """Build the model, and record whether it reads trees or labels."""
         check_folder(given := getattr(self.cfg, "labels_of", None))
         store_canonical(cfg)
         model = super().build_model(cfg, from_checkpoint)
@@ -78,22 +79,19 @@ class StructuredTranslationTask(TranslationTask):
         self.needs_labels |= getattr(encoder, "needs_labels", set())
         self.learns_from_trees |= getattr(encoder, "learns_from_trees", False)
         if given and not self.needs_labels:
-            logger.warning(
-                "--labels-of %s has no effect: the model reads no labels of words", given
-            )
+            logger.warning("--labels-of %s has no effect: the model reads no word labels", given)
         return model
 
     def build_criterion(self, cfg, from_checkpoint=False):
-        """Build the criterion; refuse one that does not match the model's supervised heads."""
+        """Build the criterion; raise an InputError if it does not fit the model's heads."""
         if getattr(self.cfg, "int8", False):
-            raise InputError("--int8 applies to translation only; leave it out of the training")
+            raise InputError("--int8 applies to translation only; omit it in training")
         supervises = getattr(cfg, "_name", None) == tree_supervised.NAME
         if supervises != self.learns_from_trees:
             raise InputError(
                 f"the mechanism tree_supervised and --criterion {tree_supervised.NAME} require "
                 "each other; "
-                f"{'name a head with --encoder-attention' if supervises else 'name the criterion'},"
-                " or leave both out"
+                f"{'add the mechanism' if supervises else 'add the criterion'}, or omit both"
             )
         self.supervises = supervises
         return super().build_criterion(cfg, from_checkpoint)
@@ -109,7 +107,7 @@ class StructuredTranslationTask(TranslationTask):
         return sizes_for(kinds, found, self.folder_of_labels(), self.cfg.source_lang)
 
     def wanted_labels(self) -> Optional[WantedLabels]:
-        """Return the kinds of labels that the models read, with their numbering, or None."""
+        """Return the kinds of labels that the models read, with their dictionaries, or None."""
         found = self.label_dictionaries
         return WantedLabels(found, self.needs_labels) if found and self.needs_labels else None
 
@@ -120,7 +118,7 @@ class StructuredTranslationTask(TranslationTask):
         return getattr(self.cfg, "labels_of", None) or self.folder()  # older checkpoints lack it
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
-        """Load a split, with its trees if a model reads them or if no model is built yet."""
+        """Load a split, with its trees if a model reads them or no model has been built yet."""
         super().load_dataset(split, epoch, combine, **kwargs)
         prefixes = source_prefixes(self.cfg, split, epoch, combine)
         if self.cfg.load_alignments and split == self.cfg.train_subset:
@@ -136,8 +134,10 @@ class StructuredTranslationTask(TranslationTask):
             self.datasets[split] = TreeDataset(dataset, trees)
 
     def get_batch_iterator(self, dataset, *args, **options):
-        """Return batches; outside training, do not drop the longest sentences, as fairseq does if
-        they do not fill --required-batch-size-multiple."""
+        """Return a batch iterator that, except in training, does not drop the longest sentences.
+
+        fairseq drops the sentences that do not fill --required-batch-size-multiple.
+        """
         if dataset is not self.datasets.get(self.cfg.train_subset):
             options["required_batch_size_multiple"] = 1
         if isinstance(getattr(dataset, "trees", None), NewTrees):
@@ -145,7 +145,7 @@ class StructuredTranslationTask(TranslationTask):
         return super().get_batch_iterator(dataset, *args, **options)
 
     def load_trees(self, prefixes: list[str], source) -> Trees:
-        """Return the stored trees, or else those of a parser, a control or --missing-tree flat."""
+        """Return the stored trees; if there are none, return parsed, control or flat trees."""
         if not any(map(exists, prefixes)) and self.parses_data():
             how = "parsed" if self.new_text.control.needs_trees else "given control trees"
             logger.info("%s has no trees, so its sentences are %s now", prefixes[0], how)
@@ -164,15 +164,15 @@ class StructuredTranslationTask(TranslationTask):
         return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)
 
     def parses_data(self) -> bool:
-        """Return whether trees that binarised data lack are made when the data are read.
+        """Return whether loading binarised data without trees creates trees.
 
-        This is so with a lazy provider, such as a parser, and with a control that needs no trees.
+        This is the case for lazy providers, such as parsers, and for controls that need no trees.
         """
         lazy = provider_class(self.cfg, self.pipeline()).lazy
         return lazy or not self.new_text.control.needs_trees
 
     def spelled_source(self, source, find) -> SpelledSource:
-        """Return trees that `find` makes of the words, which are rebuilt from the data's pieces."""
+        """Return the trees that `find` creates for the sentences in `source`."""
         labels = self.wanted_labels()
         return SpelledSource(source, self.src_dict, self.separator(), find, labels)
 
@@ -182,15 +182,15 @@ class StructuredTranslationTask(TranslationTask):
         return super().get_interactive_tokens_and_lengths(pieces, lambda line: line)
 
     def new_sentences(self, lines, encode_fn, given=None) -> list[str]:
-        """Segment new lines and return their pieces.
+        """Segment new lines, and return their pieces.
 
-        given: a tree for each line; None lets the provider find the trees.
+        given: one tree per line; if None, the tree provider supplies the trees.
         """
         wanted = bool(self.needs_trees) and given is None
         return self.pieces_of(self.new_text.lines(lines, encode_fn, wanted), given)
 
     def pieces_of(self, segmented, given=None, known=None) -> list[str]:
-        """Return the pieces of segmented lines, and queue their trees for the next dataset."""
+        """Return the pieces of segmented lines, and queue the lines' trees for the next dataset."""
         if self.needs_trees:
             labels = self.wanted_labels()
             self.pending.expect(self.new_text.trees(segmented, given, labels, known))
@@ -198,7 +198,7 @@ class StructuredTranslationTask(TranslationTask):
 
     @cached_property
     def new_text(self) -> NewText:
-        """Return the object that finds pieces and trees of new lines; it is created on demand."""
+        """Return the object that segments new lines and provides their trees."""
         found = NewText(self.cfg, self.pipeline())
         if self.needs_trees and self.cfg.tree_control is None:
             trained_on.warn_of_control(self, found.control.tag)
@@ -210,12 +210,16 @@ class StructuredTranslationTask(TranslationTask):
 
     @cached_property
     def prepared(self) -> TextPipeline | None:
-        """Return the text pipeline of prepare.json, or None if there is no such file."""
+        """Return the text pipeline described in prepare.json, or None if there is no such file."""
         folder = self.folder()
         return TextPipeline.load(folder) if folder and text_pipeline.exists(folder) else None
 
     def build_bpe(self, args):
-        """Return the codec of --bpe, or else one that segments and detokenises as the data were."""
+        """Return the codec of --bpe.
+
+        Without --bpe, return a codec that segments and detokenises text like the data's pipeline.
+        For fairseq-generate, return None instead, because it prints and scores pieces.
+        """
         bpe = super().build_bpe(args)
         self.own_bpe = bpe is not None
         if bpe is not None or self.datasets:  # fairseq-generate prints and scores pieces
@@ -255,7 +259,7 @@ class StructuredTranslationTask(TranslationTask):
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)
 
     def add_pending_trees(self, sample) -> None:
-        """Add trees to a sample of fairseq-interactive, which contains pieces only."""
+        """Add trees to a sample of fairseq-interactive, which contains only pieces."""
         tokens = sample["net_input"]["src_tokens"]
         batch = self.pending.for_batch(tokens)
         if self.cfg.print_tree:
@@ -263,45 +267,28 @@ class StructuredTranslationTask(TranslationTask):
         sample["net_input"]["source_tree"] = batch.source_tree.to(tokens.device)
 
     def separator(self) -> str:
-        """Return the piece separator of prepare.json, or else the one of --piece-separator."""
+        """Return the piece separator of the text pipeline, or else --piece-separator."""
         pipeline = self.pipeline()
         return self.cfg.piece_separator if pipeline is None else pipeline.separator
 
 
 def refuse_no_alignments(dataset: Any, prefix: str) -> None:
-    """Refuse a training set without alignments, which fairseq would accept silently."""
+    """Raise an InputError if the training set has no alignments; fairseq would not report this."""
     if dataset.align_dataset is None:
         raise InputError(
             f"{Path(prefix).parent}: --load-alignments needs alignments, but the training data "
-            "have none; make the data with posattn prepare --alignments, or leave the option out"
+            "have none; make the data with posattn prepare --alignments, or omit --load-alignments"
         )
 
 
 def refuse_scoring(args: Any) -> None:
-    """Refuse --score-reference with --int8, because it reads the output layer's weights."""
+    """Raise an InputError for --score-reference, which needs the unquantised output layer."""
     if getattr(args, "score_reference", False):
-        raise InputError("--int8 cannot be combined with --score-reference; leave one out")
-
-
-def store_canonical(cfg) -> None:
-    """Replace all specifications by their canonical form, which writes defaults out in full.
-
-    A later version with other defaults then reads them in the same way.
-    """
-    for option, specification in (
-        ("encoder_attention", AttentionSpecification),
-        ("decoder_attention", AttentionSpecification),
-        ("cross_attention", CrossSpecification),
-        ("encoder_positions", PositionSpecification),
-        ("decoder_positions", PositionSpecification),
-    ):
-        text = getattr(cfg, option, None)
-        if text is not None:
-            setattr(cfg, option, str(specification(text)))
+        raise InputError("--int8 cannot be combined with --score-reference; use only one of them")
 
 
 def ignore_trees(model: Any) -> None:
-    """Let a stock model ignore trees, so that it works in an ensemble with models that use them."""
+    """Make a stock model ignore trees, for ensembles with models that use trees."""
     for module in (model, model.encoder):
 
         def forward(*args, _forward=module.forward, source_tree=None, **kwargs):

@@ -1,4 +1,4 @@
-"""The task tagging, which predicts one tag per word, with the model san_tagger."""
+"""The tagging task, which predicts one tag per word with the san_tagger model."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -30,9 +30,9 @@ WORDS_OF_A_BATCH = 4000
 
 
 class Curve:
-    """Writes a learning curve to a file with a JSON object per line and point.
+    """Writes a learning curve to a JSON Lines file, which has one line per point.
 
-    interval: the number of updates between two points, independent of validations.
+    interval: the number of updates between two points, independent of validation.
     """
 
     def __init__(self, path: str, interval: int):
@@ -43,7 +43,10 @@ class Curve:
         return updates % self.interval == 0 and updates > self.last
 
     def add_point(self, task, model, criterion, updates: int) -> None:
-        """Evaluate the model on the validation set and add a point, in the first process only."""
+        """Evaluate the model on the validation set and append a point.
+
+        In distributed training, only the first process does so.
+        """
         self.last = updates
         first = not dist.is_initialized() or dist.get_rank() == 0
         if not first or SPLIT not in task.datasets:
@@ -76,7 +79,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TaggingConfig(FairseqDataclass):
-    """Options of the task tagging."""
+    """Options of the tagging task."""
 
     data: str = option(MISSING, "read data from this folder, made by posattn binarize-tagging")
     word_vectors: Optional[str] = option(
@@ -92,13 +95,13 @@ class TaggingConfig(FairseqDataclass):
         None, "write the learning curve on the validation set to this file, as JSON lines"
     )
     curve_interval: int = option(
-        100, "set the number of batches between two points of --curve (default: 100)"
+        100, "set the number of batches between two points of the learning curve (default: 100)"
     )
 
 
 @register_task("tagging", dataclass=TaggingConfig)
 class TaggingTask(FairseqTask):
-    """Trains and evaluates a tagger on data of posattn binarize-tagging.
+    """Trains and evaluates a tagger on data from posattn binarize-tagging.
 
     Example:
 
@@ -122,7 +125,6 @@ class TaggingTask(FairseqTask):
         return cls(cfg, vocabulary)
 
     def load_dataset(self, split: str, **kwargs):
-        """Load and check a split."""
         prefix = Path(self.cfg.data, split)
         vocabulary = (self.vocabulary.words, self.vocabulary.chars, self.vocabulary.tags)
         words, chars, tags = parts = [
@@ -131,16 +133,18 @@ class TaggingTask(FairseqTask):
         ]
         if None in parts:
             raise InputError(
-                f"{self.cfg.data}: the folder has no split '{split}'; name another one with "
-                "--valid-subset, or make it with posattn binarize-tagging"
+                f"{self.cfg.data}: the folder contains no split '{split}'; choose another one with "
+                "--valid-subset, or create it with posattn binarize-tagging"
             )
         check_parts(str(prefix), *parts)
         by_length = str(self.cfg.batches) == "by_length"
         self.datasets[split] = TaggingDataset(words, chars, tags, by_length=by_length)
 
     def get_batch_iterator(self, dataset, *args, **options):
-        """Return batches of all sentences; fairseq would drop those that do not fill a multiple
-        of 8."""
+        """Return a batch iterator that drops no sentences.
+
+        By default, fairseq drops the longest sentences if they do not fill a batch of 8.
+        """
         options["required_batch_size_multiple"] = 1
         return super().get_batch_iterator(dataset, *args, **options)
 
@@ -158,7 +162,7 @@ class TaggingTask(FairseqTask):
         return model
 
     def check_length(self, cfg) -> None:
-        """Refuse a model with fewer positions than the longest sentence has words."""
+        """Raise an InputError if the longest sentence exceeds the model's maximum length."""
         longest = self.vocabulary.settings.max_words
         if longest > cfg.max_source_positions:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Options of the task structured_translation."""
+"""Options of the structured_translation task."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -8,14 +8,16 @@ from typing import Optional
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig
 
+from fairseq_posattn.core.attention import AttentionSpecification, CrossSpecification
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
 @dataclass
 class StructuredTranslationConfig(TranslationConfig):
-    """fairseq's options of the task translation, and those that concern trees and new text."""
+    """Options of fairseq's translation task, and options for trees and raw input text."""
 
     tree_provider: Optional[str] = option(
         None,
@@ -48,8 +50,8 @@ class StructuredTranslationConfig(TranslationConfig):
     )
     piece_separator: str = option(
         SEPARATOR,
-        "set the mark that ends each piece but the last one of a word (default: @@); \u2581 "
-        "selects pieces of sentencepiece; used with --bpe, or if the data have no prepare.json",
+        "set the separator that ends all pieces of a word but the last (default: @@); \u2581 "
+        "selects sentencepiece; used with --bpe, or if the data have no prepare.json",
     )
     parser_lang: Optional[str] = option(
         None,
@@ -72,3 +74,20 @@ class StructuredTranslationConfig(TranslationConfig):
         "print the tree of each translated sentence, as one line per word with TREE-NUMBER, "
         "depth and word",
     )
+
+
+def store_canonical(cfg) -> None:
+    """Replace all specifications with their canonical form, which includes all default values.
+
+    Later versions with different default values then interpret the specifications identically.
+    """
+    for name, specification in (
+        ("encoder_attention", AttentionSpecification),
+        ("decoder_attention", AttentionSpecification),
+        ("cross_attention", CrossSpecification),
+        ("encoder_positions", PositionSpecification),
+        ("decoder_positions", PositionSpecification),
+    ):
+        text = getattr(cfg, name, None)
+        if text is not None:
+            setattr(cfg, name, str(specification(text)))

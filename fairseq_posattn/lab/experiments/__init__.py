@@ -1,4 +1,5 @@
-"""The engine of the recipes: prepares data, trains and evaluates models, and writes tables.
+"""Prepare data, train and evaluate models, and write result tables for recipes.
 
-A recipe is a folder with a recipe.toml and, if its corpus needs code, a corpus.py.
+A recipe is a folder that contains a recipe.toml. If its corpus requires code, the folder also
+contains a corpus.py. Recipes for tasks other than translation contain a trial.py.
 """

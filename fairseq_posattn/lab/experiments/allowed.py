@@ -1,9 +1,9 @@
-"""Restrict what a recipe.toml may contain, so that a recipe from a stranger is safe to run.
+"""Restrict what a recipe.toml may contain, so that running an untrusted recipe is safe.
 
-Names become parts of paths, so only plain names are allowed. Options must not write outside the
-folder of a run or run code. fairseq evaluates the values of some options as Python, such as
-adam-betas; some of its architectures do so with any option, so translation recipes are limited to
-the architectures of this package.
+Names become components of paths, so they must be plain. Options must not run code or write files
+outside the folder of a run. fairseq evaluates the values of some options, such as adam-betas, as
+Python expressions, so option values must not contain code. Some of fairseq's architectures evaluate
+other options as well, so translation recipes can use only the architectures of this package.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ NOT_TRAINING = (  # options that write elsewhere, send data away, or run code
     *("save-dir", "checkpoint-suffix", "tensorboard-logdir", "log-file"),
     *("aim-repo", "azureml-logging", "wandb-project", "distributed-init-method"),
 )
-OUR_OWN = ("arch", "task")  # the engine sets them in translation recipes
-SPECIFICATIONS = (  # look like calls, but are read by this package's parser, not by `eval`
+OUR_OWN = ("arch", "task")  # set by the engine in translation recipes
+SPECIFICATIONS = (  # look like calls, but this package parses them without `eval`
     *("encoder-attention", "decoder-attention", "cross-attention"),
     *("encoder-positions", "decoder-positions"),
 )
@@ -45,7 +45,7 @@ NOT_SCORE = ("json", "train-counts")
 
 
 def is_plain(name: object) -> bool:
-    """Return whether a name is safe as a component of a path."""
+    """Return whether a name can safely be used as a path component."""
     return isinstance(name, str) and bool(NAME.fullmatch(name))
 
 
@@ -54,17 +54,17 @@ def are_plain(names: Iterable[object]) -> bool:
 
 
 def plain() -> Mapping[str, Any]:
-    """Return the metadata of a field that is a plain name or a collection of plain names."""
+    """Return the metadata of a field that contains a plain name or a collection of plain names."""
     return limit(lambda value: are_plain([value] if isinstance(value, str) else value), PLAIN)
 
 
 def plain_or_empty() -> Mapping[str, Any]:
-    """Return the metadata of a field that is a plain name, or empty."""
+    """Return the metadata of a field that contains a plain name or an empty string."""
     return limit(lambda name: not name or is_plain(name), PLAIN)
 
 
 def is_value(value: object) -> bool:
-    """Return whether a TOML value can be passed to a program; dates cannot."""
+    """Return whether an option can have this TOML value; dates, for example, are not allowed."""
     if isinstance(value, dict):
         return all(map(is_value, value.values()))
     if isinstance(value, list):
@@ -77,9 +77,11 @@ Options = dict[str, Value]  # names without dashes -> values
 
 
 def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
-    """Raise an InputError for options a recipe must not set, and for values that are code.
+    """Raise an InputError if a recipe sets an option that is not allowed, or a value that would
+    run code.
 
-    where: the key in recipe.toml, for the message.
+    where: key in recipe.toml, for the error message.
+    refused: names of options that a recipe must not set.
     """
     for name, value in options.items():
         if not OPTION.fullmatch(name):
@@ -99,9 +101,9 @@ def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
 
 
 def is_code(text: str) -> bool:
-    """Return whether evaluating a text as Python could do more than build a literal.
+    """Return whether evaluating a text as Python would do more than create a literal.
 
-    Paths are harmless, because Python parses them as names and quotients.
+    Paths are considered harmless; Python parses them as names and divisions.
     """
     if len(text) > LONGEST:
         return True

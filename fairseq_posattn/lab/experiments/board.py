@@ -1,7 +1,7 @@
-"""Show the progress of a recipe's runs, and the time left.
+"""Display the progress of a recipe's runs and the estimated remaining time.
 
-On a terminal, each run has one line, which is updated in place. In a log file, for instance on a
-cluster, a line is added when a run starts a new step, and once a minute.
+On a terminal, each run has one line, which is updated in place. In a log file, for example on a
+cluster, a line is written when a run starts a new step, and otherwise at most once per minute.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UP_AND_CLEAR = "\x1b[{}A\x1b[J"
 
 
 class Board:
-    """A progress display with one line per active run; may be used by several threads."""
+    """A thread-safe progress display with one line per active run."""
 
     def __init__(self, out: TextIO | None = None, clock: Callable[[], float] = time.monotonic):
         self.out = out or sys.stderr
@@ -35,7 +35,10 @@ class Board:
         self.turn = threading.Lock()
 
     def show(self, name: str, text: str, new: bool = False) -> None:
-        """Update the line of a run; `new` marks a new step, which is shown at once in logs too."""
+        """Update the progress line of a run.
+
+        new: whether the run starts a new step; new steps are written to log files immediately.
+        """
         with self.turn:
             self.lines[name] = text
             if self.is_terminal:
@@ -45,7 +48,7 @@ class Board:
                 self.print(f"{name}: {text}")
 
     def finish(self, name: str, text: str = "") -> None:
-        """Remove the line of a run; print `text` permanently above the remaining lines."""
+        """Remove the progress line of a run; print `text`, if any, above the remaining lines."""
         with self.turn:
             self.lines.pop(name, None)
             if self.is_terminal:
@@ -54,7 +57,7 @@ class Board:
                 self.print(f"{name}: {text}")
 
     def draw(self, above: str = "") -> None:
-        """Redraw all lines, and print `above` before them."""
+        """Redraw all lines; if `above` is given, print it permanently above them."""
         width = terminal_width()
         lines = [visible(f"{name}: {text}")[: width - 1] for name, text in self.lines.items()]
         begin = UP_AND_CLEAR.format(self.drawn) if self.drawn else ""
@@ -76,7 +79,7 @@ def terminal_width() -> int:
 
 
 class LogReader:
-    """Reads the lines appended to a log since the reader was created."""
+    """Reads the lines that are appended to a log file after the reader was created."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -98,11 +101,12 @@ class LogReader:
 
 @dataclass
 class TrainingProgress:
-    """The progress of a training run, read from its log; `str` formats it.
+    """The progress of a training run, read from its log; `str()` formats it for display.
 
-    The time left is estimated from the updates since this start, not from those before a restart.
+    The remaining time is estimated only from the updates since training was last started or
+    resumed.
 
-    updates: total number of updates; 0 if it is unknown because of early stopping.
+    updates: total number of updates, or 0 if it is unknown because of early stopping.
     """
 
     updates: int
@@ -113,7 +117,7 @@ class TrainingProgress:
     valid: str = ""
 
     def read(self, lines: list[str]) -> None:
-        """Update the progress from lines of fairseq-train's log."""
+        """Update the progress from new lines of the log of fairseq-train."""
         for line in lines:
             if resumed := RESUMED.search(line):
                 self.done = int(resumed[1])
@@ -135,7 +139,7 @@ class TrainingProgress:
         return ", ".join(part for part in parts if part)
 
     def time_left(self) -> str:
-        """Return the estimated time left, or an empty text if it is unknown."""
+        """Return the estimated remaining time, or an empty string if it is unknown."""
         if self.first is None or self.done <= self.first[1]:
             return ""
         begun, updates = self.first

@@ -26,9 +26,9 @@ Command = Sequence[str | Path]
 
 
 class CommandFailed(InputError):
-    """A command failed; the error's message contains the complete message of the command.
+    """Raised if a command fails. The message includes the last error in the command's log, if any.
 
-    code: exit code for the recipe; 128 + N if signal N ended the command.
+    code: exit code for the recipe: 128 + N if signal N terminated the command, otherwise 1.
     """
 
     def __init__(self, message: str, code: int):
@@ -37,35 +37,41 @@ class CommandFailed(InputError):
 
 
 class Shell:
-    """Runs commands, with their output on the screen or in logs; with dry_run, only prints them."""
+    """Runs commands, and shows their output on the screen or writes it to log files.
+
+    dry_run: only print the commands.
+    """
 
     def __init__(self, dry_run: bool = False):
         self.dry_run = dry_run
         self.running: set[subprocess.Popen] = set()
         self.stopped = threading.Event()
-        self.starting = False  # the main thread is starting a command that `running` lacks yet
-        self.late: int | None = None  # a signal received meanwhile
+        self.starting = False  # the main thread is starting a command not yet in `running`
+        self.late: int | None = None  # a signal received in the meantime
 
     def does(self, what: str) -> bool:
-        """Return whether to carry out an action; with dry_run, print its description instead."""
+        """Return True or, in a dry run, print the description of an action and return False."""
         if self.dry_run:
             print(f"# {what}")
         return not self.dry_run
 
     def act(self, action: Callable[..., Any], *words: Any, instead: Any = None) -> Any:
-        """Call an action and return its result; with dry_run, return `instead`."""
+        """Call an action and return its result; in a dry run, only return `instead`."""
         return instead if self.dry_run else action(*words)
 
     def is_there(self, path: Path) -> bool:
-        """Return whether a path exists; with dry_run, assume that it does."""
+        """Return whether a path exists; in a dry run, assume that it does."""
         return self.dry_run or path.exists()
 
     def alone(self, path: Path) -> contextlib.AbstractContextManager:
-        """Return a context manager that locks a path, waiting until other processes release it."""
+        """Return a context manager that locks a path against other processes.
+
+        Entering the context blocks until the lock is available. In a dry run, nothing is locked.
+        """
         return contextlib.nullcontext() if self.dry_run else locked(path, True, self.pause)
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds; raise CommandFailed if a signal has stopped the work."""
+        """Wait; raise CommandFailed if a signal stops the work before or during the wait."""
         if self.stopped.wait(seconds):
             raise CommandFailed("the work was stopped by a signal", 1)
 
@@ -77,9 +83,12 @@ class Shell:
         look: Callable[[], object] = lambda: None,
         append: bool = True,
     ) -> None:
-        """Run a command, with its output in a log if one is given; raise CommandFailed if it fails.
+        """Run a command; raise CommandFailed if it fails.
 
-        look: callback, called twice per second while the command runs.
+        log: file for the output (default: the screen).
+        environment: environment variables to add or override.
+        look: callback that is called about twice per second while the command runs.
+        append: append to the log instead of overwriting it.
         """
         self.run_at_once([command], [log], [environment], look, append)
 
@@ -91,7 +100,7 @@ class Shell:
         look: Callable[[], object] = lambda: None,
         append: bool = False,
     ) -> None:
-        """Run several commands in parallel; if one fails, stop the others."""
+        """Run several commands in parallel; if one fails, terminate the others."""
         jobs = list(zip(commands, logs, environments, strict=True))
         if self.dry_run:
             for command, _, environment in jobs:
@@ -109,7 +118,10 @@ class Shell:
                         raise failure(command, log, process.returncode, begin)
 
     def write(self, command: Command, out: Path, message: str) -> None:
-        """Write the output of a command to a file, atomically; if it fails, raise `message`."""
+        """Write the output of a command to a file atomically.
+
+        Raises InputError with `message` if the command fails.
+        """
         if self.dry_run:
             print(f"{shown(command)} > {shlex.quote(str(out))}")
             return
@@ -125,7 +137,7 @@ class Shell:
         environment: Mapping[str, str] | None,
         append: bool,
     ) -> Iterator[subprocess.Popen]:
-        """Start a command, and terminate it when the block ends."""
+        """Start a command; when the block ends, terminate it if it is still running."""
         if self.stopped.is_set():
             raise CommandFailed(f"{program(command)} was not started, because of a signal", 1)
         with contextlib.ExitStack() as stack:
@@ -147,7 +159,7 @@ class Shell:
             try:
                 if self.late is not None:
                     self.stop(self.late)
-                if self.stopped.is_set():  # another thread received a signal meanwhile
+                if self.stopped.is_set():  # another thread received a signal
                     process.terminate()
                 yield process
             finally:
@@ -157,7 +169,7 @@ class Shell:
                 self.running.discard(process)
 
     def stop(self, number: int, _frame: object = None) -> None:
-        """Pass a signal on to all commands, and raise Stopped."""
+        """Signal handler: forward the signal to all running commands, and raise Stopped."""
         self.stopped.set()
         if self.starting:  # otherwise the command that is being started would be left running
             self.late = number
@@ -169,14 +181,14 @@ class Shell:
 
     @contextlib.contextmanager
     def passing_signals_on(self) -> Iterator[None]:
-        """Terminate the commands together with this process, even if SIGKILL kills it."""
+        """Forward signals to the commands, which end if this process dies, even by SIGKILL."""
         passed = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-        heard = [n for n in passed if signal.getsignal(n) != signal.SIG_IGN]  # nohup ignores one
+        heard = [n for n in passed if signal.getsignal(n) != signal.SIG_IGN]  # nohup: SIGHUP
         before = {number: signal.signal(number, self.stop) for number in heard}
         try:
             with contextlib.nullcontext() if self.dry_run else ended_with_this_process():
                 yield
-        except Stopped as stopped:  # the process ends by the signal, as without this function
+        except Stopped as stopped:  # terminate by the signal, as without this function
             signal.signal(stopped.number, signal.SIG_DFL)
             signal.raise_signal(signal.Signals(stopped.number))
         finally:
@@ -185,7 +197,10 @@ class Shell:
 
 
 class Stopped(BaseException):
-    """A signal stopped the work; no `except Exception` may catch this."""
+    """Raised when a signal stops the work.
+
+    It is not derived from Exception, so `except Exception` does not catch it.
+    """
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -193,15 +208,15 @@ class Stopped(BaseException):
 
 
 def shown(command: Command, environment: Mapping[str, str] | None = None) -> str:
-    """Return a command, quoted for a shell."""
     words = [f"{name}={shlex.quote(value)}" for name, value in (environment or {}).items()]
     return " ".join([*words, shlex.join(str(part) for part in command)])
 
 
 def failure(command: Command, log: Path | None, code: int, begin: int = 0) -> CommandFailed:
-    """Return the error for a failed command, with the last message in its log.
+    """Return the exception for a failed command, including the last error message in its log.
 
-    begin: offset in the log where the output of this command starts.
+    code: return code of the process; -N if signal N terminated it.
+    begin: offset in the log at which the output of this command starts.
     """
     name = program(command)
     if code < 0:
@@ -213,7 +228,7 @@ def failure(command: Command, log: Path | None, code: int, begin: int = 0) -> Co
 
 
 def program(command: Command) -> str:
-    """Return the name of a command's program for messages, such as fairseq-train."""
+    """Return the name of a command's program for error messages, such as fairseq-train."""
     words = [str(word) for word in command]
     if "-m" in words:
         return words[words.index("-m") + 1].replace("fairseq_cli.", "fairseq-")
@@ -221,7 +236,10 @@ def program(command: Command) -> str:
 
 
 def last_message(log: Path, begin: int = 0) -> str:
-    """Return the last error message in a log, or its last line, after the offset `begin`."""
+    """Return the last error message in a log or, if there is none, the last non-empty line.
+
+    begin: ignore the log before this offset.
+    """
     with open(log, "rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(begin, file.tell() - TAIL))
@@ -232,11 +250,15 @@ def last_message(log: Path, begin: int = 0) -> str:
 
 
 def python(module: str, *arguments: str | Path) -> list[str | Path]:
-    """Return the command that runs a module with the Python of recipes/*.sh, or with this one."""
+    """Return the command that runs a module with the Python interpreter of the recipes.
+
+    The interpreter is specified by the environment variable POSATTN_PYTHON. If it is not set, the
+    current interpreter is used.
+    """
     return [os.environ.get(INTERPRETER, sys.executable), "-m", module, *arguments]
 
 
 def called(step: str, recipe: str | Path) -> str:
-    """Return the command for a step: recipes/STEP.sh if the user runs those, or posattn recipe."""
+    """Return the command that the user runs for a step: recipes/STEP.sh or posattn recipe STEP."""
     door = f"recipes/{step}.sh" if INTERPRETER in os.environ else f"posattn recipe {step}"
     return f"{door} {shlex.quote(str(recipe))}"

@@ -1,8 +1,8 @@
-"""Collect the corpus of a recipe: unpack, copy, concatenate and count its texts.
+"""Collect the corpus of a recipe: unpack, copy and concatenate files, and count sentences.
 
-If a corpus needs code, the recipe's corpus.py defines one or both of these functions:
+If a corpus requires code, the recipe's corpus.py defines one or both of these functions:
 
-    def collect(collector: Collector) -> None       # writes all texts to collector.raw
+    def collect(collector: Collector) -> None       # writes all text files to collector.raw
     def references(raw: Path, test: str) -> dict    # options of posattn score for the references
 """
 
@@ -34,16 +34,18 @@ SPECIAL = "corpus.py"
 
 
 class Collector:
-    """Writes the texts of a recipe from the files of a corpus.
+    """Creates the raw text files of a recipe from the files of its corpus.
 
-        def collect(collector):  # in the corpus.py of a recipe
+    Example, in the corpus.py of a recipe:
+
+        def collect(collector):
             collector.unpack("corpus.zip", into="unpacked")
             parts = [collector.raw / f"unpacked/part{k}.en" for k in (1, 2)]
             collector.join("train.en", parts)
 
-    folder: the corpus as distributed by its authors.
-    raw: output folder for the texts NAME.LANGUAGE, one sentence per line.
-    any_size: accept texts with any number of sentences.
+    folder: corpus files as distributed by their authors.
+    raw: output folder for the text files NAME.LANGUAGE, which contain one sentence per line.
+    any_size: accept any number of sentences.
     """
 
     def __init__(self, recipe: Recipe, shell: Shell, folder: Path, raw: Path, any_size: bool):
@@ -53,7 +55,10 @@ class Collector:
         self.languages = (self.content.source, self.content.target)
 
     def collect(self) -> None:
-        """Write all texts: by the `collect` of corpus.py if it is defined, otherwise by copying."""
+        """Write all text files, with the function `collect` of corpus.py if it is defined.
+
+        Otherwise, write each text with `take_pair`, and copy the label files of the test sets.
+        """
         special = special_of(self.recipe)
         if special is not None and hasattr(special, "collect"):
             special.collect(self)
@@ -65,9 +70,12 @@ class Collector:
                     self.join(f"{test}.{name}", [f"{test}.{name}"])
 
     def take_pair(self, name: str) -> None:
-        """Write both sides of a text, from the folder or, if they are missing, from sacrebleu.
+        """Write the source and target files of a text.
 
-        If the folder contains trees of the text (NAME.conllu, for --parser conllu), copy them too.
+        The files are copied from the corpus folder or extracted from treebanks. If recipe.toml
+        specifies a sacrebleu test set and the folder does not contain the text, the files are
+        downloaded with sacrebleu. Trees in the folder (NAME.conllu, for --parser conllu) are copied
+        as well.
         """
         from_sacrebleu = self.content.corpus.sacrebleu.get(name)
         if from_sacrebleu and not self.has(f"{name}.{self.content.source}"):
@@ -82,7 +90,10 @@ class Collector:
             self.join(f"{name}.conllu", [f"{name}.conllu"])
 
     def take_treebanks(self, name: str, pattern: str) -> None:
-        """Write both sides of a text and the source trees, from a treebank of each language."""
+        """Extract a text in both languages, and its source trees, from two treebanks.
+
+        pattern: file name of the treebanks, in which {} is replaced by the language.
+        """
         files = [pattern.replace("{}", suffix) for suffix in self.languages]
         if self.shell.does(f"write {self.raw / name} from {' and '.join(files)}"):
             paths = [str(self.find(file)) for file in files]
@@ -99,7 +110,7 @@ class Collector:
                 self.shell.write(
                     python("sacrebleu", "-t", test_set, "-l", pair, "--echo", side),
                     out,
-                    f"sacrebleu could not download {test_set}; without a network, put "
+                    f"sacrebleu could not download {test_set}; without network access, put "
                     f"{name}.{' and '.join(self.languages)} into the folder given by --from",
                 )
             self.expect(f"{name}.{suffix}")
@@ -108,19 +119,19 @@ class Collector:
         return any((self.folder / f"{name}{end}").exists() for end in PACKED)
 
     def find(self, name: str) -> Path:
-        """Return the path of a file in the folder, plain or compressed."""
+        """Return the path of a file in the corpus folder, which may be compressed."""
         for end in PACKED:
             if (path := self.folder / f"{name}{end}").exists():
                 return path
         raise InputError(
-            f"{self.folder}/{name}: there is no such file, nor {name}.gz, .xz or .zst; name "
+            f"{self.folder}/{name}: the file does not exist, nor does {name}.gz, .xz or .zst; give "
             "another folder with --from"
         )
 
     def join(self, out: str, parts: Sequence[str | Path]) -> None:
-        r"""Concatenate the lines of all parts to a text, as UTF-8 with \n as line end.
+        r"""Concatenate the lines of all parts into one text file, in UTF-8 with \n line endings.
 
-        A part is the name of a file in the folder, plain or compressed, or a path.
+        parts: paths, or names of files in the corpus folder, which may be compressed.
         """
         path = self.raw / out
         if self.shell.does(f"write {path} from {', '.join(map(str, parts))}"):
@@ -130,29 +141,35 @@ class Collector:
         self.expect(out)
 
     def unpack(self, archive: str, names: Sequence[str] = (), into: str = "") -> None:
-        """Unpack an archive in the folder, or only some of its files, into `raw`/`into`."""
+        """Extract an archive in the corpus folder to the folder `raw`/`into`.
+
+        names: files to extract (default: all files).
+        """
         folder = self.raw / into
         if self.shell.does(f"unpack {self.folder / archive} into {folder}"):
             unpack(str(self.folder / archive), folder, names)
 
     def expect(self, name: str, sentences: Sequence[float] = ()) -> None:
-        """Raise an InputError if a text does not have the expected number of sentences.
+        """Raise an InputError if a text has an unexpected number of sentences.
 
-        sentences: the number and, optionally, the deviation allowed in percent; by default those
-            of corpus.sentences in recipe.toml.
+        sentences: expected number and, optionally, the allowed deviation in percent (default:
+            corpus.sentences in recipe.toml).
         """
         wanted = sentences or self.content.corpus.sentences.get(name.rpartition(".")[0], ())
         if wanted:
             self.expect_file(self.raw / name, *wanted)
 
     def expect_file(self, path: Path, lines: float, percent: float = 0) -> None:
-        """Raise an InputError if the number of lines deviates by more than `percent`."""
+        """Raise an InputError if the number of lines deviates from `lines` by more than `percent`.
+
+        With `any_size`, nothing is checked.
+        """
         if not self.any_size:
             self.shell.act(check_sentences, path, lines, percent)
 
 
 def write_lines(out: Path, parts: Sequence[Path]) -> None:
-    r"""Write the lines of all parts to a file, as UTF-8 with \n as line end."""
+    r"""Write the lines of all parts to one file, in UTF-8 with \n line endings."""
     with written_whole(out) as file:
         for part in parts:
             for line in read_lines(part):
@@ -160,7 +177,10 @@ def write_lines(out: Path, parts: Sequence[Path]) -> None:
 
 
 def check_sentences(path: Path, expected: float, percent: float = 0) -> None:
-    """Raise an InputError if the number of lines deviates by more than `percent`."""
+    """Raise an InputError if a file does not have the expected number of lines.
+
+    percent: allowed deviation.
+    """
     found = count_lines(path)
     if abs(found - expected) > expected * percent / 100:
         about = f"about {expected:,} (± {percent:g} %)" if percent else f"{expected:,}"
@@ -171,7 +191,7 @@ def check_sentences(path: Path, expected: float, percent: float = 0) -> None:
 
 
 def references(recipe: Recipe, raw: Path, test: str) -> dict:
-    """Return the options of posattn score that name the references of a test set."""
+    """Return the options of posattn score that specify the references of a test set."""
     special = special_of(recipe)
     if special is not None and hasattr(special, "references"):
         return special.references(raw, test)
@@ -179,7 +199,7 @@ def references(recipe: Recipe, raw: Path, test: str) -> dict:
 
 
 def special_of(recipe: Recipe) -> ModuleType | None:
-    """Import a recipe's corpus.py; return None if it has none."""
+    """Import a recipe's corpus.py and return the module, or None if the file does not exist."""
     return module_beside(recipe.folder / SPECIAL, f"corpus_of_{recipe.name}")
 
 
@@ -192,9 +212,11 @@ TORN = (
 
 
 def unpack(archive: str, folder: Path, names: Sequence[str]) -> None:
-    """Extract an archive, or only the named files, into a folder; each file is written atomically.
+    """Extract an archive to a folder; each file is written atomically.
 
-    Raises InputError if the archive is damaged or lacks a named file.
+    Raises InputError if the archive is damaged or a requested file is missing.
+
+    names: files to extract (default: all files).
     """
     missing = set(names)
     with torn_archive_named(archive):
@@ -212,14 +234,14 @@ def unpack(archive: str, folder: Path, names: Sequence[str]) -> None:
 
 @contextmanager
 def torn_archive_named(archive: str) -> Iterator[None]:
-    """Turn errors of unpacking into InputErrors that name the archive."""
+    """Convert exceptions raised during unpacking to InputErrors that name the archive."""
     try:
         yield
     except InputError:
         raise
     except (*TORN, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise  # a disk error; EINVAL is a seek to a negative position in a damaged archive
+            raise  # a disk error; EINVAL: a damaged archive caused a seek to a negative position
         if isinstance(error, NotImplementedError):
             raise InputError(
                 f"{archive}: Python does not support this compression ({str(error)[:80]}); convert "
@@ -232,7 +254,10 @@ def torn_archive_named(archive: str) -> Iterator[None]:
 
 
 def members(archive: str, names: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield name and content of the regular files in an archive, without links and folders."""
+    """Yield the name and content of each regular file in an archive; skip links and folders.
+
+    names: yield only these files (default: all files).
+    """
     if zipfile.is_zipfile(archive) or archive.endswith(".zip"):
         with zipfile.ZipFile(archive) as opened:
             for info in opened.infolist():
@@ -248,7 +273,10 @@ def members(archive: str, names: Sequence[str]) -> Iterator[tuple[str, IO[bytes]
 
 
 def check_end(archive: tarfile.TarFile) -> None:
-    """Raise a ReadError for an archive truncated between two files, which tarfile accepts."""
+    """Raise a ReadError if an archive is truncated between two files.
+
+    The tarfile module does not detect this.
+    """
     if archive.fileobj.tell() == archive.offset:
         raise tarfile.ReadError("its end is missing")
     while archive.fileobj.read(CHUNK):  # the checksum follows the last file
@@ -256,7 +284,10 @@ def check_end(archive: tarfile.TarFile) -> None:
 
 
 def inside(archive: str, name: str) -> PurePosixPath:
-    """Return the relative path of a file to extract; refuse paths that lead out of the folder."""
+    """Return the path of an extracted file, relative to the target folder.
+
+    Raises InputError if the file would be written outside the target folder.
+    """
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\0" in name or not path.parts:
         raise InputError(

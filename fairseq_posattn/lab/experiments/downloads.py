@@ -1,7 +1,8 @@
-"""Download files; a file gets its name only when it is complete and its checksum is right.
+"""Download files, resuming interrupted downloads if the server supports it.
 
-Interrupted downloads are resumed if the server supports it. Never more bytes are written than the
-recipe states, whatever the server sends.
+A file is given its final name only after the download is complete and its checksum has been
+verified. A download never writes more bytes than the recipe specifies (or 1 GiB if it specifies no
+size), regardless of what the server sends.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from fairseq_posattn.lab.experiments.allowed import plain
 CHUNK = 1 << 20
 LENGTH = re.compile(r"[1-9][0-9]{0,14}")
 PATIENCE = 60  # seconds to wait for an answer
-ELSEWHERE = "get {} from elsewhere, and name its folder with --from FOLDER"
-REFUSED = (400, 412, 416)  # status codes of servers that refuse a range request
+ELSEWHERE = "get {} from another source, and give its folder with --from FOLDER"
+REFUSED = (400, 412, 416)  # status codes for rejected range requests
 NETWORK_ERRORS = (OSError, EOFError, HTTPException, ValueError)
-MOST_OF_UNKNOWN = 1 << 30  # maximum number of bytes if the recipe states no size
+MOST_OF_UNKNOWN = 1 << 30  # maximum number of bytes if the recipe specifies no size
 SCHEMES = ("http", "https", "ftp")
 SHA256 = re.compile(r"(text:)?[0-9a-f]{64}")
 ADDRESS = re.compile(r"[!-~]+")
@@ -41,7 +42,6 @@ MOST = 10**15
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is a URL with a supported scheme."""
     try:
         parts = urlsplit(text)
         return bool(ADDRESS.fullmatch(text) and parts.scheme in SCHEMES and parts.hostname)
@@ -53,8 +53,8 @@ def is_address(text: str) -> bool:
 class Source:
     """A file to download.
 
-    bytes: size of the file; 0 if unknown.
-    sha256: checksum of the file; `text:...` is the checksum of the decompressed content.
+    bytes: size of the file, or 0 if it is unknown.
+    sha256: SHA-256 checksum of the file or, with the prefix `text:`, of its decompressed content.
     """
 
     name: str = field(metadata=plain())
@@ -74,9 +74,9 @@ class Source:
 
 
 def fetch(folder: Path, sources: Sequence[Source]) -> None:
-    """Download the files that are missing in a folder; resume interrupted downloads.
+    """Download the files that are missing from a folder, resuming interrupted downloads.
 
-    Raises InputError if a file cannot be downloaded or differs from its description.
+    Raises InputError if a download fails or if a file has an unexpected size or checksum.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for source in sources:
@@ -86,7 +86,7 @@ def fetch(folder: Path, sources: Sequence[Source]) -> None:
 
 
 def fetch_one(folder: Path, source: Source) -> None:
-    """Download one file, check its checksum, and rename it."""
+    """Download one file, verify its checksum, and give it its final name."""
     partial = folder / f"{source.name}.part"
     kept = size_of(partial)
     if not kept or kept != source.bytes:
@@ -103,14 +103,14 @@ def fetch_one(folder: Path, source: Source) -> None:
             f"{expected[:16]} (it has changed, or was damaged); try again, or "
             f"{ELSEWHERE.format(source.name)}"
         )
-    say(f"{source.address}: the partial download has a wrong checksum, so it starts again")
+    say(f"{source.address}: the partial download has a wrong checksum, so the download restarts")
     fetch_one(folder, source)
 
 
 def download(source: Source, partial: Path, kept: int) -> int:
-    """Download all but the first `kept` bytes.
+    """Download a file, except the first `kept` bytes, which are already on disk.
 
-    Returns how many bytes were kept: 0 if the server sent the whole file.
+    Returns the number of bytes that were reused, which is 0 if the server sent the whole file.
     """
     say(f"downloading {source.address} ({source.bytes:,} bytes, {kept:,} already here)")
     answer, kept = opened(source, kept)
@@ -134,7 +134,7 @@ def download(source: Source, partial: Path, kept: int) -> int:
 
 
 def opened(source: Source, kept: int) -> tuple:
-    """Return the server's response, and how many bytes it skips: `kept`, or 0."""
+    """Return the server's response and the offset at which it starts (`kept` or 0)."""
     if kept and (answer := asked(source, kept)):
         if goes_on(answer, kept, source.bytes):
             return answer, kept
@@ -145,7 +145,10 @@ def opened(source: Source, kept: int) -> tuple:
 
 
 def asked(source: Source, begin: int):
-    """Return the open response, or None if the server refuses a range request."""
+    """Request a file, starting at offset `begin`.
+
+    Returns the open response, or None if the server rejects the range request.
+    """
     headers = {"Range": f"bytes={begin}-"} if begin else {}
     try:
         request = urllib.request.Request(source.address, headers=headers)
@@ -160,7 +163,7 @@ def asked(source: Source, begin: int):
 
 
 def goes_on(answer, kept: int, size: int) -> bool:
-    """Return whether a response continues after `kept` bytes, in a file of this size."""
+    """Return whether a response starts at offset `kept` of a file of `size` bytes."""
     found = re.fullmatch(
         r"bytes ([0-9]+)-[0-9]+/([0-9]+|\*)", answer.headers["Content-Range"] or ""
     )
@@ -170,7 +173,7 @@ def goes_on(answer, kept: int, size: int) -> bool:
 
 
 def refuse_other_size(answer, source: Source, kept: int) -> None:
-    """Raise an InputError if the server announces another size, before anything is written."""
+    """Raise an InputError if the server announces an unexpected file size."""
     if not kept and answer.status == 206:
         raise InputError(
             f"{source.address}: the server sends only part of the file; "
@@ -200,13 +203,13 @@ def unreachable(source: Source, error: Exception) -> InputError:
     reason = error if is_answer else getattr(error, "reason", error)
     what = " ".join(str(reason).split()) or repr(error)
     return InputError(
-        f"{source.address}: the file cannot be downloaded ({what[:80]!a}); without a network, "
+        f"{source.address}: the file cannot be downloaded ({what[:80]!a}); without network access, "
         f"{ELSEWHERE.format(source.name)}"
     )
 
 
 def chunks(answer, source: Source) -> Iterator[bytes]:
-    """Yield data as soon as they arrive, so that an interruption loses nothing."""
+    """Yield data as soon as they are received, so that no data are lost after an interruption."""
     while True:
         try:
             chunk = answer.read1(CHUNK)
@@ -218,7 +221,7 @@ def chunks(answer, source: Source) -> Iterator[bytes]:
 
 
 def open_partial(path: Path, anew: bool) -> BinaryIO:
-    """Open the partial file for writing; fail if it is a symbolic link."""
+    """Open a partially downloaded file for writing; raise an OSError if it is a symbolic link."""
     kind = os.O_TRUNC if anew else os.O_APPEND
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | kind
     return os.fdopen(os.open(path, flags, 0o666), "wb")
@@ -229,7 +232,7 @@ def size_of(path: Path) -> int:
 
 
 def checksum(path: Path, source: Source) -> str:
-    """Return the SHA-256 of a file, or of its decompressed content (see Source.sha256)."""
+    """Return the SHA-256 of a file, or of its decompressed content (see `Source.sha256`)."""
     packed = source.sha256.startswith("text:")
     digest = hashlib.sha256()
     try:

@@ -1,9 +1,12 @@
-"""Measure the energy used by a training run, for the page about reproducibility.
+"""Measure the energy consumption of training runs for reproducibility.md.
 
-Linux counts the energy of each processor (RAPL; on many machines only root may read it), and
-nvidia-smi reports the power of a GPU. Both include other programs that run on the same device.
-runs/RUN/energy.json contains the sums over all starts; for the log train.HOST.log of a further
-machine, the file is energy.HOST.json. It is missing if the machine reports no energy.
+Linux counts the energy of each processor (RAPL), but on many machines only root can read these
+counters. The power of each GPU is reported by nvidia-smi. Both measurements include other programs
+that run on the same device.
+
+The file runs/RUN/energy.json contains the total energy over all starts of a run. If several
+machines train a run together, each machine except the first writes energy.HOST.json instead. No
+file is written for a machine that reports no energy.
 """
 
 from __future__ import annotations
@@ -27,7 +30,10 @@ LONGEST = 120.0  # seconds; after a longer suspension, the counters may have bee
 
 @dataclass(frozen=True)
 class Energy(Open):
-    """Joules of all processors and of all GPUs (None if unknown), measured over `seconds`."""
+    """The energy used by all processors and by all GPUs in joules; None if it is unknown.
+
+    seconds: total duration of the measurements.
+    """
 
     processors: float | None = field(metadata=at_least(0))
     gpus: float | None = field(metadata=at_least(0))
@@ -43,14 +49,19 @@ class Energy(Open):
 
 @dataclass(frozen=True)
 class Reading:
-    """One reading of the counters; each is in microjoules, with its maximum before it wraps."""
+    """One reading of the energy counters.
+
+    at: time of the reading in seconds.
+    counters: for each processor, the counter in microjoules and the maximum value, after which it
+        wraps around.
+    watts: total power of the GPUs.
+    """
 
     at: float
     counters: dict[str, tuple[int, int]] | None
     watts: float | None
 
     def until(self, later: Reading) -> Energy:
-        """Return the energy used between this reading and a later one."""
         seconds, processors, gpus = later.at - self.at, None, None
         if self.counters and later.counters and self.counters.keys() == later.counters.keys():
             spent = [
@@ -64,7 +75,10 @@ class Reading:
 
 
 class Meter:
-    """Adds up the energy used since its creation; call `look` regularly to update energy.json."""
+    """Measures the energy used by a run, and adds it to the totals in energy.json.
+
+    Call `look` regularly while the run is active.
+    """
 
     def __init__(self, folder: Path, machine: Machine, share: Share):
         self.path = folder / machine.file_name("energy")
@@ -76,9 +90,9 @@ class Meter:
         return Reading(time.monotonic(), counters(), power(self.gpus) if self.gpus else None)
 
     def look(self, is_last: bool = False) -> None:
-        """Read the counters if EVERY seconds have passed (or if `is_last`), and write the sums.
+        """Read the counters and update energy.json, at most every EVERY seconds unless `is_last`.
 
-        An interval of more than LONGEST seconds is not counted.
+        Intervals longer than LONGEST seconds are ignored.
         """
         if self.last.counters is None and self.last.watts is None:
             return
@@ -92,7 +106,7 @@ class Meter:
 
 
 def energy_in(folder: Path) -> Energy | None:
-    """Return the energy of a run on all machines, or None if it is unknown for one of them."""
+    """Return the total energy of a run, or None if it is unknown for one of its machines."""
     found = [read_record(Energy, path, AGAIN) for path in sorted(folder.glob("energy*.json"))]
     if not found or len(found) < len(list(folder.glob("train*.log"))):
         return None
@@ -104,7 +118,7 @@ def both(one: float | None, other: float | None) -> float | None:
 
 
 def counters() -> dict[str, tuple[int, int]] | None:
-    """Return the counter of each processor and its maximum, or None if one is unreadable."""
+    """Return each processor's energy counter and its maximum; None if they cannot be read."""
     found = {}
     try:
         for zone in ZONES.glob("intel-rapl:*"):  # also the name on AMD processors
@@ -118,7 +132,7 @@ def counters() -> dict[str, tuple[int, int]] | None:
 
 
 def power(gpus: Sequence[str]) -> float | None:
-    """Return the total power of some GPUs in watts, or None if it is unknown."""
+    """Return the total power of the given GPUs in watts, or None if it is unknown."""
     try:
         done = subprocess.run(
             [*POWER, ",".join(gpus)], capture_output=True, text=True, timeout=EVERY, check=True
@@ -130,6 +144,6 @@ def power(gpus: Sequence[str]) -> float | None:
 
 
 def unique_names(machine: Machine, share: Share) -> list[str]:
-    """Return the UUIDs of the GPUs for nvidia-smi, or an empty list if torch reports none."""
+    """Return the GPUs' UUIDs as nvidia-smi expects them, or an empty list if torch reports none."""
     found = [getattr(gpu, "uuid", None) for gpu in gpu_properties(machine, share)]
     return [] if None in found else [f"GPU-{name}" for name in found]

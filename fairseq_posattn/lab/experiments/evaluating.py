@@ -1,4 +1,4 @@
-"""Evaluate a run of a translation recipe: average its checkpoints, and translate the test sets."""
+"""Evaluate a run of a translation recipe: average its checkpoints and translate the test sets."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def evaluate(place: Workplace, run: Run, plan: Plan, machine: Machine, share: Sh
 
 
 def check_dictionaries(place: Workplace, run: Run) -> None:
-    """Raise an InputError if the data's dictionaries have changed since a run was trained.
+    """Raise an InputError if the dictionaries in the data have changed since a run was trained.
 
-    Dictionaries of labels may differ if the run is tested with other trees.
+    The label dictionaries may differ if the run is tested with different trees from those used for
+    training.
     """
     content, record = place.content, run.record
     names = [f"dict.{language}.txt" for language in (content.source, content.target)]
@@ -43,7 +44,7 @@ def check_dictionaries(place: Workplace, run: Run) -> None:
 
 
 class Evaluating:
-    """The evaluation of one run, in steps that are skipped if they are complete."""
+    """Evaluates one run in several steps; steps that are already complete are skipped."""
 
     def __init__(self, place: Workplace, run: Run, plan: Plan, machine: Machine, share: Share):
         self.place, self.run, self.plan = place, run, plan
@@ -52,7 +53,7 @@ class Evaluating:
         self.averaged = run.folder / "averaged.pt"
 
     def run_all(self) -> None:
-        """Average, translate and, for the report, describe examples and attention heads."""
+        """Average the checkpoints, translate the test sets, and collect data for the report."""
         self.average()
         data = self.place.first_shard(self.run.record.test_trees)
         for test, subset in self.place.subsets(self.plan).items():
@@ -67,12 +68,12 @@ class Evaluating:
         self.place.once(self.run.name, self.run.folder, *step)
 
     def command(self, name: str, *words: str | Path) -> None:
-        """Run a module with its output in evaluate.log."""
+        """Run a Python module; its output is appended to evaluate.log."""
         log = self.run.folder / "evaluate.log"
         self.shell.run(python(name, *words), log, self.share.environment())
 
     def average(self) -> None:
-        size = self.place.recipe.size(self.run.record.size)  # refuses a size removed meanwhile
+        size = self.place.recipe.size(self.run.record.size)  # fails if the size was removed
         last = self.plan.last or self.content.sizes[size].averaged
         self.do(
             "average",
@@ -91,7 +92,8 @@ class Evaluating:
     def translate(self, test: str, subset: str, data: Path, kind: str) -> None:
         """Translate a test set in shards, one per GPU or process.
 
-        kind: "" for stored trees, "parsed." for live parsing.
+        kind: "" to read the trees from the data folder, "parsed." to parse the sentences during
+            translation.
         """
         outputs = [self.file(test, f"{kind}{end}") for end in ("hyp", "src", "shard0")]
         inputs = [self.averaged, data / "prepare.json"]
@@ -116,7 +118,7 @@ class Evaluating:
         return self.shell.act(lambda: min(wanted, self.sentences(test)), instead=wanted)
 
     def generate(self, test: str, subset: str, data: Path, logs: list[Path]) -> None:
-        """Run fairseq-generate on all shards in parallel, and merge their outputs."""
+        """Run fairseq-generate on all shards in parallel, and merge the outputs."""
         evaluation, shards = self.content.evaluation, len(logs)
         start = str(logs[0]).removesuffix("shard0")
         self.shell.act(remove_logs, start)
@@ -142,12 +144,16 @@ class Evaluating:
         self.command("fairseq_posattn.cli.translations", data, *logs, *out)
 
     def labels(self) -> dict[str, Path]:
-        """Return the option for the label dictionaries of training, if other trees are tested."""
+        """Return the option that selects the label dictionaries of the training data.
+
+        The option is needed only if the run is tested with different trees from those used for
+        training.
+        """
         record = self.run.record
         return {"labels-of": self.place.first_shard(record.trees)} if record.tested else {}
 
     def environments(self, shards: int) -> list[dict[str, str]]:
-        """Return the environment variables of each shard, which select its GPU."""
+        """Return the environment variables of each shard, including those that select the GPU."""
         base = self.share.environment()
         if self.machine.cpu:
             return [base] * shards
@@ -155,7 +161,7 @@ class Evaluating:
         return [{**base, "CUDA_VISIBLE_DEVICES": device} for device in devices[:shards]]
 
     def translate_parsing(self, test: str, subset: str) -> None:
-        """Translate the test set with live parsing, to measure its speed."""
+        """Translate the test set and parse its sentences at the same time, to measure the speed."""
         data = self.place.first_shard(self.run.record.test_trees)
         name = ".".join(data.relative_to(self.place.work).parts)
         without = self.place.work / f"{name}.without_trees"
@@ -163,7 +169,7 @@ class Evaluating:
         self.translate(test, subset, without, "parsed.")
 
     def find_examples(self, test: str, subset: str) -> None:
-        """Store trees and attention weights of the first sentences, for the report."""
+        """Store the trees and attention weights of the first sentences for the report."""
         evaluation, count = self.content.evaluation, self.at_most_all(self.plan.examples, test)
         of_test = self.run.record.test_trees
         own = of_test == "own" or self.place.are_parsed(of_test)
@@ -174,9 +180,10 @@ class Evaluating:
         self.describe("examples", test, subset, choices, trees, sentences)
 
     def describe_heads(self, test: str, subset: str) -> None:
-        """Compute statistics of the attention heads on the test set, for the report.
+        """Compute statistics of the attention heads on the test set for the report.
 
-        A model that reads no trees, or control trees, is compared with the original trees too.
+        The attention weights are compared with the original trees, even if the model reads control
+        trees or no trees.
         """
         self.describe("heads", test, subset, [], self.trees(subset), {})
 
@@ -189,7 +196,10 @@ class Evaluating:
         trees: Path | None,
         options: dict[str, Any],
     ) -> None:
-        """Run posattn `what` (examples or heads) for the model on a test set."""
+        """Run the command `posattn examples` or `posattn heads` for the model on a test set.
+
+        what: "examples" or "heads".
+        """
         out = self.file(test, f"{what}.json")
         data = self.place.first_shard(self.run.record.test_trees)
         inputs = [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))]
@@ -202,19 +212,22 @@ class Evaluating:
         self.do(f"{what}.{test}", choices, inputs, [out], run)
 
     def trees(self, subset: str) -> Path | None:
-        """Return the file of the original trees, before any control, or None if there is none."""
+        """Return the file of the original trees (not control trees), or None if it is missing."""
         path = self.place.pieces_of(self.run.record.test_trees) / f"{subset}.conllu.xz"
         return path if self.shell.is_there(path) else None
 
 
 def remove_logs(start: str) -> None:
-    """Remove the logs of a former translation, which may have had more shards."""
+    """Remove the shard logs of an earlier translation, which may have had more shards."""
     for path in Path(start).parent.glob(f"{Path(start).name}shard*"):
         path.unlink()
 
 
 def link_without_trees(data: Path, out: Path) -> None:
-    """Fill a folder with links to the data except the trees; safe if several runs do so at once."""
+    """Fill a folder with links to all files in the data folder except the trees.
+
+    Several processes may fill the same folder at the same time.
+    """
     out.mkdir(parents=True, exist_ok=True)
     for path in data.iterdir():
         if ".tree." in path.name:

@@ -18,13 +18,14 @@ Seeds = Sequence[int]
 
 
 class Experiment:
-    """Trains and tests the models of a recipe with one or several seeds.
+    """Trains and tests the models of a recipe with one or more seeds.
 
-    Subclasses implement the hooks: `Translation` for the translation of a corpus, `Trial` for other
-    recipes. Steps that a subclass does not support raise an InputError.
+    Subclasses implement the hooks: `Translation` for translation recipes, and `Trial` for recipes
+    for other tasks. Steps that a subclass does not support raise an InputError.
 
-    without: options that the subclass does not support, as OPTION or STEP.OPTION, with the error
-        message, in which {} is the value and {name} the name of the recipe.
+    without: error messages for options that the subclass does not support, by OPTION or
+        STEP.OPTION. In a message, {} is replaced by the value of the option and {name} by the name
+        of the recipe.
     """
 
     without: Mapping[str, str] = {}
@@ -46,7 +47,7 @@ class Experiment:
         return self.folder.name
 
     def refuse(self, step: str, asked: Mapping[str, Any]) -> None:
-        """Raise an InputError for options that this kind of recipe does not support."""
+        """Raise an InputError if an option is set that this kind of recipe does not support."""
         for option, told in self.without.items():
             of_step, _, name = option.rpartition(".")
             value = asked.get(name)
@@ -57,38 +58,45 @@ class Experiment:
     # Hooks that subclasses must implement
 
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Any]:
-        """Return the models of the table, all or of a size; raise InputError for unknown names."""
+        """Return the models of the table; raise an InputError for unknown names.
+
+        size: return only models of this size (default: all sizes).
+        names: models that the user requested.
+        """
         raise NotImplementedError
 
     def row(self, model: str, size: str | None) -> Any:
         raise NotImplementedError
 
     def planned(self, rows: Sequence[Any], seeds: Seeds) -> list[tuple[Any, Run]]:
-        """Make sure that the data exist, and return all pairs of a model and one of its runs."""
+        """Make sure that the data exist, and return one (model, run) pair per model and seed."""
         raise NotImplementedError
 
     def command_of(self, row: Any, run: Run, machine: Machine) -> Command:
         raise NotImplementedError
 
     def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
-        """Test a run, unless it was tested before.
+        """Test a run unless it has been tested already.
 
-        shown: whether the report shows examples of this run (those of one seed per model).
+        shown: whether to store examples for the report, which is done for one seed per model.
         """
         raise NotImplementedError
 
     def show(self, row: Any, runs: Sequence[Run], others: Sequence[Run]) -> None:
-        """Print the scores of a model, compared with the runs `others` of a baseline if given."""
+        """Print the scores of a model.
+
+        others: runs of a baseline to compare with; may be empty.
+        """
         raise NotImplementedError
 
     def write(self, rows: Sequence[Any], runs: Sequence[Run], baselines: Sequence[str]) -> None:
-        """Write the tables of all runs, and print them."""
+        """Write and print the result tables of the runs."""
         raise NotImplementedError
 
     # Hooks that subclasses may implement
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
-        """Make the data from a corpus."""
+        """Build the data folders from a corpus."""
         raise InputError(
             f"{self.name} has no step prepare, because it makes its data itself; run "
             f"{called('table', self.name)}"
@@ -99,19 +107,24 @@ class Experiment:
         raise InputError(f"{self.name} makes the same data for all models; leave out --models")
 
     def sweep(self, size: str | None, seeds: Seeds) -> None:
-        """Train and evaluate a model with several values of an option, and draw the scores."""
-        raise InputError(f"{self.folder}: the recipe has no [sweep]; add one to its recipe.toml")
+        """Train and evaluate a model with several values of an option, and plot the scores."""
+        raise InputError(
+            f"{self.folder}: the recipe has no [sweep] table; add one to its recipe.toml"
+        )
 
     def named(self, folder: str) -> Run:
-        """Return the run in a folder of this name."""
+        """Return the run whose folder has this name."""
         raise NotImplementedError
 
     def sized(self, asked: str | None) -> str | None:
-        """Return the size to use if the user requested this one (or None)."""
+        """Return the model size to use.
+
+        asked: size that the user requested, if any.
+        """
         return asked
 
     def shares(self, jobs: int) -> tuple[Machine, list[Share]]:
-        """Divide the machine among a number of jobs."""
+        """Divide the GPUs or CPU cores of the machine among parallel jobs."""
         return shares(self.machine, jobs, self.at_once)
 
     # The steps
@@ -120,9 +133,9 @@ class Experiment:
         self.side_by_side([partial(self.train_one, *job) for job in self.planned([row], seeds)])
 
     def evaluate(self, row: Any, seeds: Seeds, baseline: Any, folder: str | None) -> None:
-        """Test the runs of a model, and print their scores, alone or against a baseline.
+        """Test the runs of a model and print their scores, optionally compared with a baseline.
 
-        row: the model, or None if `folder` selects a run.
+        row: the model, or None if `folder` specifies a run.
         """
         runs = self.trained(row, seeds) if folder is None else [self.named(folder)]
         of_runs = [run.record.seed for run in runs]
@@ -132,7 +145,6 @@ class Experiment:
         self.show(row, runs, others)
 
     def table(self, rows: Sequence[Any], seeds: Seeds, baselines: Sequence[str]) -> None:
-        """Train and test all models, and write the tables."""
         self.write(rows, self.finished(rows, seeds), baselines)
 
     # The implementation of the steps
@@ -146,7 +158,7 @@ class Experiment:
         return runs
 
     def finished(self, rows: Sequence[Any], seeds: Seeds) -> list[Run]:
-        """Train and test all models with all seeds, and return the runs."""
+        """Train and test all models with all seeds, and return their runs."""
         jobs = self.planned(rows, seeds)
         for tested in (False, True):  # runs with other test trees reuse the training of the first
             some = [job for job in jobs if bool(job[1].record.tested) == tested]
@@ -155,7 +167,7 @@ class Experiment:
         return [run for _, run in jobs]
 
     def side_by_side(self, jobs: Sequence[Callable[[Machine, Share], None]]) -> None:
-        """Run all jobs, in parallel as far as the machine permits."""
+        """Run all jobs, as many in parallel as the machine permits."""
         machine, parts = self.shares(len(jobs))
         run_side_by_side([partial(job, machine) for job in jobs], parts)
 
@@ -166,6 +178,6 @@ class Experiment:
     def train_and_test(
         self, shown: int, row: Any, run: Run, machine: Machine, share: Share
     ) -> None:
-        """Train and test a run; examples are stored if its seed is `shown`."""
+        """Train and test a run; store examples for the report if its seed equals `shown`."""
         self.train_one(row, run, machine, share)
         self.test_one(run, run.record.seed == shown, machine, share)

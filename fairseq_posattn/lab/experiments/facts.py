@@ -1,4 +1,4 @@
-"""Collect facts about an experiment from the records and logs of its runs and from its texts."""
+"""Collect facts about an experiment from its corpus and from the records and logs of its runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from fairseq_posattn.work.made import Made
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about the runs of a table; `of_system` contains the runs of each model."""
+    """Facts about the runs in a result table.
+
+    of_system: the runs of each model.
+    """
 
     place: Workplace
     plan: Plan
@@ -43,7 +46,7 @@ class Facts:
         return list(self.lines[0].cells)
 
     def starts(self) -> list[tuple[Run, Start]]:
-        """Return all recorded starts of training; stored runs have none."""
+        """Return all recorded training starts; runs stored in the recipe have none."""
         return [(run, start) for run in self.runs for start in starts_in(run.folder)]
 
     def versions(self) -> list[str]:
@@ -55,12 +58,15 @@ class Facts:
         return list(found)
 
     def translating(self, run: Run) -> float | None:
-        """Return how many seconds a run took for all test sets (its slowest process), or None."""
+        """Return the time in seconds for translating all test sets, or None if it is unknown.
+
+        If several processes translated a test set, the time of the slowest process counts.
+        """
         found = [translating_seconds(run, test) for test in self.tests]
         return None if None in found else sum(seconds for seconds in found if seconds)
 
     def choices(self, line: Line) -> dict[str, str]:
-        """Return the settings of a model, by option name without dashes."""
+        """Return the settings of a model, by option name without leading dashes."""
         found: dict[str, dict[str, None]] = {}
         for run in self.of_system[line.row.system]:
             of_run = {"updates": str(run.record.updates), "trees": run.record.trees}
@@ -76,14 +82,14 @@ class Facts:
         return {name: " or ".join(values) for name, values in found.items()}
 
     def pairs(self) -> int | None:
-        """Return how many sentence pairs the models were trained on, or None if unknown."""
+        """Return the number of sentence pairs in the training data, or None if it is unknown."""
         shards = self.place.shards(self.runs[0].record.trees) if self.runs else []
         if self.plan.from_study or not all(shard.is_dir() for shard in shards):
             return None
         return sum(map(training_pairs, shards))
 
     def words(self) -> int | None:
-        """Return the number of words in the training targets, or None if it was not counted."""
+        """Return the number of target words in the training data, or None if it was not counted."""
         content = self.place.content
         target = self.place.raw / f"{content.corpus.train}.{content.target}"
         counts = Made.read(self.place.work / "train_counts.json")
@@ -93,7 +99,7 @@ class Facts:
 
 
 def training_seconds(run: Run) -> float | None:
-    """Return the training time of a run, summed over its starts, or None if unknown."""
+    """Return the total training time of a run in seconds, or None if it is unknown."""
     paths = logs(run.folder, "train*.log", "train.log")
     return read_training(list(map(str, paths))).seconds if paths[0].exists() else None
 
@@ -104,5 +110,5 @@ def translating_seconds(run: Run, test: str) -> float | None:
 
 
 def values(words: Sequence[str]) -> dict[str, str]:
-    """Return the value of each option by its name without dashes."""
+    """Return the value of each option, by option name without leading dashes."""
     return {name.removeprefix("--"): " ".join(of) for name, of in by_option(words).items()}

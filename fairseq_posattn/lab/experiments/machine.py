@@ -20,14 +20,14 @@ DEFAULT_TOKENS = 4096
 
 @dataclass(frozen=True)
 class Machine:
-    """The user's options about the machine; None means that the value is chosen automatically.
+    """Options that describe the machine; if an option is None, its value is chosen automatically.
 
-    gpus: number of GPUs of this machine.
-    processes: number of processes on this machine, with `cpu`.
+    gpus: number of GPUs to use on this machine.
+    processes: number of processes on this machine, used only with `cpu`.
     nodes: number of machines that train together.
-    rendezvous: HOST:PORT at which they connect.
+    rendezvous: address (HOST:PORT) at which the machines connect.
     node_rank: rank of this machine.
-    tokens: tokens that fit into a GPU at once (default: DEFAULT_TOKENS).
+    tokens: maximum number of tokens that a GPU processes at once (default: DEFAULT_TOKENS).
     """
 
     cpu: bool = False
@@ -38,12 +38,12 @@ class Machine:
     node_rank: int | None = None
     tokens: int | None = None
     precision: str | None = None
-    dry_run: bool = False  # if true, no GPU need be visible
+    dry_run: bool = False  # if true, no visible GPU is required
 
     def __post_init__(self) -> None:
         if self.nodes > 1 and self.rendezvous is None:
             raise InputError(
-                "--nodes requires --rendezvous HOST:PORT; give the same one on all machines"
+                "--nodes requires --rendezvous HOST:PORT; give the same address on all machines"
             )
 
     def each(self) -> int:
@@ -64,13 +64,18 @@ class Machine:
             return named[: self.gpus]
         if self.dry_run:
             return [str(k) for k in range(self.gpus)]
-        raise InputError(f"--gpus is {self.gpus}, but only {len(named)} are visible; use fewer")
+        raise InputError(
+            f"--gpus is {self.gpus}, but only {len(named)} GPUs are visible; use fewer"
+        )
 
     def world(self) -> int:
         return self.each() * self.nodes
 
     def launch(self, job: str) -> list[str | Path]:
-        """Return the first words of the training command; `job` is the same on all machines."""
+        """Return the beginning of the training command, up to the module of fairseq-train.
+
+        job: identifier that is the same on all machines that train together.
+        """
         if self.nodes > 1:
             assert self.rendezvous is not None
             meeting = self.meeting(self.rendezvous, job)
@@ -83,7 +88,7 @@ class Machine:
         return [*python("torch.distributed.run"), *more, "--nproc_per_node", each]
 
     def meeting(self, rendezvous: str, job: str) -> list[str]:
-        """Return the options of torchrun by which the machines connect."""
+        """Return the torchrun options that let the machines connect to each other."""
         nodes = ["--nnodes", str(self.nodes)]
         if self.node_rank is None:
             return [*nodes, *("--rdzv_backend", "c10d", "--rdzv_endpoint", rendezvous)] + [
@@ -109,12 +114,14 @@ class Machine:
         return "fp32" if self.cpu else self.precision or best_precision()
 
     def batch(self, batch_tokens: int) -> dict[str, int]:
-        """Return max-tokens and update-freq for a batch of this many tokens over all processes."""
+        """Return max-tokens and update-freq for batches of `batch_tokens` tokens.
+
+        Each batch is divided among all processes.
+        """
         steps = -(-batch_tokens // ((self.tokens or DEFAULT_TOKENS) * self.world()))
         return {"max-tokens": batch_tokens // (self.world() * steps), "update-freq": steps}
 
     def is_first(self) -> bool:
-        """Return whether this machine writes the main log."""
         if self.nodes == 1 or self.node_rank == 0:
             return True
         if self.node_rank is not None or self.rendezvous is None:
@@ -122,11 +129,11 @@ class Machine:
         return short(self.rendezvous.partition(":")[0]) == short(os.uname().nodename)
 
     def log_name(self) -> str:
-        """Return the name of this machine's log, because machines must not share one."""
+        """Return the name of this machine's training log; each machine writes its own log."""
         return self.file_name("train", "log")
 
     def file_name(self, what: str, kind: str = "json") -> str:
-        """Return the name of this machine's file: WHAT.KIND, or WHAT.HOST.KIND if not the first."""
+        """Return WHAT.KIND on the first machine, and WHAT.HOST.KIND on all other machines."""
         return f"{what}.{kind}" if self.is_first() else f"{what}.{os.uname().nodename}.{kind}"
 
 
@@ -139,7 +146,7 @@ def short(host: str) -> str:
 
 @cache
 def visible_gpus() -> int:
-    """Return how many GPUs torch sees; 0 without torch, which a dry run does not require."""
+    """Return the number of GPUs visible to torch, or 0 if torch is not installed."""
     try:
         import torch
     except ImportError:
@@ -149,7 +156,7 @@ def visible_gpus() -> int:
 
 @cache
 def best_precision() -> str:
-    """Return the precision in which the GPU computes fastest."""
+    """Return the fastest precision that the GPU supports, or fp32 if there is no GPU."""
     try:
         import torch
     except ImportError:  # only in a dry run
@@ -162,13 +169,13 @@ def best_precision() -> str:
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a machine that one of several parallel runs uses."""
+    """The GPUs and threads that one of several parallel runs may use."""
 
     gpus: tuple[str, ...] = ()
     threads: int | None = None
 
     def environment(self) -> dict[str, str]:
-        """Return environment variables that restrict a command to its share."""
+        """Return environment variables that restrict a command to this share."""
         found = {}
         if self.gpus:
             found["CUDA_VISIBLE_DEVICES"] = ",".join(self.gpus)
@@ -178,10 +185,14 @@ class Share:
 
 
 def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, list[Share]]:
-    """Divide a machine among runs; return the machine as each run sees it, and the shares.
+    """Divide a machine among several runs.
 
-    On a CPU, there is one share per core and process of a run. GPUs are divided equally among the
-    runs; several runs share a GPU only if `at_once` exceeds the number of GPUs.
+    Returns the machine options of a single run, and one share for each run that is executed in
+    parallel. On a CPU, the number of shares is the number of cores divided by the number of
+    processes per run. GPUs are divided equally among the runs; several runs share a GPU only if
+    `at_once` exceeds the number of GPUs.
+
+    at_once: maximum number of parallel runs.
     """
     if machine.nodes > 1 or runs == 1:
         return machine, [Share()]
@@ -213,7 +224,7 @@ def visible_devices() -> list[str]:
 
 
 def gpu_properties(machine: Machine, share: Share) -> list[Any]:
-    """Return torch's properties of the GPUs that a training run uses on this machine."""
+    """Return torch's properties of the GPUs that a run uses on this machine."""
     if machine.cpu:
         return []
     import torch
@@ -226,9 +237,10 @@ Job = Callable[[Share], None]
 
 
 def run_side_by_side(jobs: Sequence[Job], shares: Sequence[Share]) -> None:
-    """Run all jobs, as many in parallel as there are shares; if one fails, start no more.
+    """Run all jobs, at most one at a time on each share.
 
-    Jobs that are running are completed, because their results are reused at the next start.
+    If a job fails, no further jobs are started. Jobs that are already running are completed, so
+    that their results can be reused, and then the exception is raised.
     """
     if len(shares) == 1:
         for job in jobs:

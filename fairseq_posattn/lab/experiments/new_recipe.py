@@ -1,4 +1,4 @@
-"""Write a recipe for the user's own corpus."""
+"""Create a recipe for a custom corpus."""
 
 from __future__ import annotations
 
@@ -62,16 +62,22 @@ size = "{size}"
 
 
 def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
-    """Write a recipe for the texts in a folder, and return the path of its recipe.toml.
+    """Create a recipe for the texts in a folder, and return the path of its recipe.toml.
 
-    The folder must contain train, valid (or val or dev) and at least one test set (test*) in both
-    languages; otherwise an InputError is raised.
+    corpus: folder that contains the training set (train), the validation set (valid, val or dev)
+        and at least one test set (test*) in both languages.
+
+    Raises InputError if one of these texts is missing or the recipe already exists.
     """
     path = folder / FILE
     if path.exists():
-        raise InputError(f"{path}: the recipe exists already; name another folder, or delete it")
+        raise InputError(
+            f"{path}: the recipe already exists; choose another folder, or delete the recipe"
+        )
     if not corpus.is_dir():
-        raise InputError(f"{corpus}: there is no such folder; name that of the corpus with --from")
+        raise InputError(
+            f"{corpus}: there is no such folder; give the path of the corpus with --from"
+        )
     names = texts_in(corpus, source, target)
     valid = next((name for name in VALID if name in names), None)
     tests = sorted(name for name in names if name.startswith("test"))
@@ -108,7 +114,7 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
 
 
 def demo_size(pairs: int) -> str:
-    """Return the table of the size `demo` for recipe.toml, adjusted to the corpus."""
+    """Return the table [sizes.demo] for recipe.toml, adjusted to the corpus size."""
     own = fitted(DEMO, pairs)
     training = own.pop("training", {})
     lines = [f"[sizes.{DEMO}]" + (f" # fitted to {pairs:,} pairs" if own else "")]
@@ -120,7 +126,11 @@ def demo_size(pairs: int) -> str:
 
 
 def prepare_options(source: str, target: str, pairs: int, texts: Sequence[Path] = ()) -> str:
-    """Return recommended options of posattn prepare for the languages and the training texts."""
+    """Return recommended options of posattn prepare for a corpus.
+
+    pairs: number of sentence pairs in the training set.
+    texts: files of the training set.
+    """
     number, segmenter = symbols(pairs), []
     if not (language(source).spaced and language(target).spaced):
         segmenter = ['segmenter = "sentencepiece" # for text without spaces between words']
@@ -134,7 +144,7 @@ def number_of_characters(texts: Sequence[Path]) -> int:
 
 
 def texts_in(corpus: Path, source: str, target: str) -> list[str]:
-    """Return the names of the texts that exist in both languages in a folder."""
+    """Return the names of the texts in a folder that exist in both languages."""
     names = [path.name for path in corpus.iterdir()]
 
     def of(suffix: str) -> set[str]:

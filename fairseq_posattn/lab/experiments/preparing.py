@@ -1,8 +1,8 @@
-"""Prepare the data of a translation recipe: collect its texts, and build the data folders.
+"""Prepare the data of a translation recipe: collect its corpus and build the data folders.
 
-DATA.texts.json, next to the data folder DATA, contains the fingerprints of the texts that the data
-were made from. If a text has changed since, the data are refused, because translations of the old
-sources would be scored against the new references.
+The file DATA.texts.json, next to the data folder DATA, contains the fingerprints of the text files
+from which the data were built. If a text has changed since then, an error is raised. Without this
+check, translations of the old source text would be scored against the new references.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ OURS = {  # options that the engine sets itself, and what to do instead
 
 
 def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
-    """Collect the corpus, and build a data folder for each kind of trees in the recipe.
+    """Collect the corpus, and build one data folder for each kind of tree that the recipe uses.
 
-    source: folder of the corpus; None for the folder or the downloads of the recipe.
-    rest: options of posattn prepare.
+    source: folder of the corpus (default: the folder or the downloads specified by the recipe).
+    rest: additional options of posattn prepare.
     """
     refuse_chosen(rest, OURS)
     place.shell.act(check_scoring, place)
     own = place.content.corpus.folder
     folder = source or (place.recipe.folder / own if own else download(place))
     if not place.shell.is_there(folder):
-        raise InputError(f"{folder}: there is no such folder; name that of the corpus with --from")
+        raise InputError(
+            f"{folder}: there is no such folder; give the path of the corpus with --from"
+        )
     place.shell.act(keep_records, place)
     collector = Collector(place.recipe, place.shell, folder, place.raw, any_size)
     collector.collect()
@@ -55,8 +57,8 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
     for trees in place.recipe.controls:
         if trees == PARSED and not {word.partition("=")[0] for word in rest} & PARSERS:
             say(
-                f"data with {PARSED} trees are skipped; to make them, name a parser's models after "
-                f"-- by {' or '.join(sorted(PARSERS))}"
+                f"data with {PARSED} trees are skipped; to build them, give a parser's models "
+                f"after -- with {' or '.join(sorted(PARSERS))}"
             )
             continue
         place.shell.run(preparing(place, trees, rest))
@@ -67,7 +69,10 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
 
 
 def keep_records(place: Workplace) -> None:
-    """Record the texts of data made by an older version, before the texts are replaced."""
+    """Write the missing DATA.texts.json files before the text files are replaced.
+
+    Older versions of this package did not write these files.
+    """
     place.raw.mkdir(parents=True, exist_ok=True)
     for trees in place.recipe.controls:
         if place.data(trees).is_dir() and not record_of(place, trees).exists():
@@ -75,11 +80,14 @@ def keep_records(place: Workplace) -> None:
 
 
 def download(place: Workplace) -> Path:
-    """Download the corpus and return its folder; raise an InputError if the recipe names none."""
+    """Download the corpus and return its folder.
+
+    Raises InputError if the recipe specifies no downloads.
+    """
     folder, sources = place.work / "download", place.content.corpus.downloads
     if not sources:
         raise InputError(
-            "this corpus cannot be downloaded; name its folder with --from FOLDER (see "
+            "this corpus cannot be downloaded; give its path with --from FOLDER (see "
             f"{place.recipe.folder}/README.md)"
         )
     if place.shell.does(f"download {', '.join(s.name for s in sources)} to {folder}"):
@@ -88,7 +96,7 @@ def download(place: Workplace) -> Path:
 
 
 def preparing(place: Workplace, trees: str, rest: Sequence[str]) -> list[str | Path]:
-    """Return the command that builds the data folder with these trees."""
+    """Return the command that builds the data folder for one kind of tree."""
     corpus = place.content.corpus
     control = TreeControl() if place.are_parsed(trees) else TreeControl.from_tag(trees)
     raw = place.raw / trees if trees in corpus.parsers else place.raw
@@ -118,7 +126,10 @@ def record_of(place: Workplace, trees: str) -> Path:
 
 
 def texts_of(place: Workplace) -> dict[str, Path]:
-    """Return the texts of all splits, by fairseq's names, with all references of the test sets."""
+    """Return the text files of all splits, including all references of the test sets.
+
+    Each key starts with fairseq's name of the split, for example "train.de" or "test1.reference0".
+    """
     corpus, languages = place.content.corpus, (place.content.source, place.content.target)
     tests = {f"test{k or ''}": name for k, name in enumerate(corpus.tests)}
     found = {
@@ -141,7 +152,10 @@ def remember(place: Workplace, trees: str, texts: Fingerprints) -> None:
 
 
 def check_texts(place: Workplace, trees: str) -> None:
-    """Raise an InputError if a text has changed since the data were made, as far as recorded."""
+    """Raise an InputError if a text has changed since the data were built.
+
+    Nothing is checked if the fingerprints of the texts were not recorded.
+    """
     record = record_of(place, trees)
     if not record.exists() or not place.raw.is_dir():
         return

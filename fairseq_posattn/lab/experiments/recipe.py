@@ -1,4 +1,4 @@
-"""Read recipes: recipe.toml describes the corpus, the models and the evaluation."""
+"""Read recipes, which describe the corpus, the models and the evaluation in a recipe.toml."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHARED = ("model", "size", "trees", "training")  # keys that `like` copies from 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe, which is named after its folder.
+    """A recipe; its name is the name of its folder.
 
     Example:
 
@@ -42,20 +42,28 @@ class Recipe:
 
     @property
     def called(self) -> str:
-        """Return the RECIPE argument of posattn recipe: a name if in recipes/, otherwise a path."""
+        """Return the RECIPE argument that selects this recipe on the command line.
+
+        This is its name if the recipe is in the folder recipes/ of the checkout, otherwise its
+        path.
+        """
         return self.name if self.folder.parent == CHECKOUT / "recipes" else str(self.folder)
 
     def size(self, name: str | None) -> str:
-        """Check the name of a size; return the recipe's first size for None."""
+        """Return `name`, or the recipe's first size if `name` is None.
+
+        Raises InputError for an unknown size.
+        """
         sizes = self.content.sizes
         if name is not None and name not in sizes:
             raise InputError(f"the recipe has no size '{name}'; choose among {' '.join(sizes)}")
         return name or next(iter(sizes))
 
     def row(self, model: str, size: str | None) -> Row:
-        """Return the row of a model, from another size if this size has no such row.
+        """Return the row of a model at a size.
 
-        For a preset that no row of the recipe uses, return a new row.
+        If the model has rows only at other sizes, one of them is copied. If a preset has no row at
+        all, a new row is created. Raises InputError for an unknown model.
         """
         size = self.size(size)
         for row in self.rows(size):
@@ -69,9 +77,9 @@ class Recipe:
         return Row(model, size)
 
     def rows(self, size: str | None) -> list[Row]:
-        """Return the rows of a size, or all rows for None.
+        """Return the rows of a size, or all rows if `size` is None.
 
-        A size without rows gets copies of the rows of the first model's size.
+        If there are no rows of this size, the rows at the first model's size are copied.
         """
         models = self.content.models
         if size is None:
@@ -82,21 +90,21 @@ class Recipe:
 
     @property
     def controls(self) -> list[str]:
-        """Return the names of the trees that the models need data for, `own` first."""
+        """Return the names of the trees that the models require, starting with `own`."""
         wanted = (trees for row in self.content.models for trees in row.all_trees)
         return list(dict.fromkeys(["own", *wanted]))
 
 
 @cache
 def presets() -> list[str]:
-    """Return the names of all presets, without posattn_."""
+    """Return the names of all presets, without the prefix posattn_."""
     return sorted(path.stem for path in (USER_DIR / "glue/config/model").glob("*"))
 
 
 def read_recipe(name: str) -> Recipe:
-    """Read the recipe in a folder, or the recipe of this name in the checkout.
+    """Read a recipe, given its folder or the name of a recipe in the checkout.
 
-    Raises InputError if there is none, or if recipe.toml is invalid.
+    Raises InputError if the recipe does not exist or its recipe.toml is invalid.
     """
     path = recipe_file(name)
     recipe = Recipe(path.parent, read_content(Content, path))
@@ -107,15 +115,15 @@ def read_recipe(name: str) -> Recipe:
 
 
 def recipe_file(name: str) -> Path:
-    """Return the path of the recipe.toml in a folder, or of the recipe of this name."""
+    """Return the path of a recipe.toml, given the folder or the name of the recipe."""
     folder = next(
         (f for f in (Path(name), CHECKOUT / "recipes" / name) if (f / FILE).exists()), None
     )
     if folder is None:
         known = sorted(path.parent.name for path in (CHECKOUT / "recipes").glob(f"*/{FILE}"))
         raise InputError(
-            f"{name}: no folder of this name contains a {FILE}; name a folder that does, or one of "
-            + " ".join(known)
+            f"{name}: no folder of this name contains a {FILE}; specify a folder that does, or one "
+            "of " + " ".join(known)
         )
     return folder.resolve() / FILE
 
@@ -145,9 +153,9 @@ def read_content(kind: type[Record], path: Path) -> Record:
 
 
 def alike(row: Any, named: Mapping[str, Sequence[Any]], path: Path) -> Any:
-    """Complete a row with the SHARED keys of the row that its `like` names, recursively.
+    """Complete a row with the SHARED keys of the row that its `like` refers to, recursively.
 
-    Its own values override those of the other row; `training` overrides option by option.
+    Values of the row itself take precedence. The options in `training` are merged.
     """
     if not isinstance(row, dict):
         return row
@@ -157,7 +165,7 @@ def alike(row: Any, named: Mapping[str, Sequence[Any]], path: Path) -> Any:
         rows = turns.setdefault(str(like), iter(named.get(str(like), ())))
         if (found := next((other for other in rows if id(other) not in seen), None)) is None:
             raise InputError(
-                f"{path}: a model has like = '{like}', but no other row has this name; {REMEDY}"
+                f"{path}: a model has like = '{like}', but no other model has this name; {REMEDY}"
             )
         chain.append(found)
         seen.add(id(found))
@@ -183,7 +191,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def module_beside(path: Path, name: str) -> ModuleType | None:
     """Import a Python file of a recipe; return None if it does not exist.
 
-    It may import files of its folder (if it is a symbolic link, of the target's folder).
+    The file can import other modules from its folder or, if the file is a symbolic link, from the
+    folder of the link target.
     """
     path = path.resolve()
     if not path.exists():
@@ -205,7 +214,7 @@ def module_beside(path: Path, name: str) -> ModuleType | None:
 
 
 def refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
-    """Raise an InputError for the first name that is not the name of a model."""
+    """Raise an InputError if one of the names is not a known model."""
     for name in names:
         if name not in known:
             choices = " ".join(dict.fromkeys(known))
@@ -213,9 +222,9 @@ def refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
 
 
 def refuse_chosen(words: Sequence[str], ours: Mapping[str, str]) -> None:
-    """Raise an InputError for options that the engine sets itself.
+    """Raise an InputError if the user sets an option that the recipe engine sets itself.
 
-    ours: those options, each with a remedy for the message.
+    ours: the options that the engine sets, each with a hint for the error message.
     """
     for word in words:
         if remedy := ours.get(word.partition("=")[0]):
@@ -223,7 +232,7 @@ def refuse_chosen(words: Sequence[str], ours: Mapping[str, str]) -> None:
 
 
 def arguments(options: Mapping[str, Any]) -> list[str]:
-    """Return options as words of a command line.
+    """Convert options to command-line arguments.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""The tables and keys of recipe.toml, as dataclasses that check them."""
+"""Dataclasses that define and validate the tables and keys of recipe.toml."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ PARSED = "parsed"  # name for a parser's trees in recipes whose own trees come f
 
 @dataclass(frozen=True)
 class Corpus:
-    """The table [corpus]: the texts, and how they are prepared.
+    """The table [corpus]: the texts of a corpus and their preparation.
 
     train, valid, tests: names of the texts; the text NAME consists of NAME.SOURCE and NAME.TARGET.
-    sentences: number of sentences of a text and, optionally, the deviation allowed in percent.
-    kept: the same for the training sentences that remain after posattn prepare has filtered them.
+    sentences: the number of sentences in each text and, optionally, the allowed deviation in
+        percent.
+    kept: the number of training sentences after filtering, and optionally the allowed deviation.
     prepare: options of posattn prepare.
-    sacrebleu: sacrebleu's names of texts that it can download.
-    downloads: files to download if the user names no folder.
-    folder: path of the corpus if the user names no other folder.
-    treebanks: file names of texts made from two treebanks; `{}` is replaced by the language.
-    parsers: names of trees written by corpus.py, to raw/NAME with copies of the texts.
-    licence: licence of the texts, or terms of use.
+    sacrebleu: the sacrebleu test sets from which texts are downloaded, by text.
+    downloads: files to download if the user specifies no folder.
+    folder: path of the corpus if the user specifies no folder.
+    treebanks: the names of the treebank files, by text; {} is replaced by the language.
+    parsers: names of trees that corpus.py writes to raw/NAME, together with copies of the texts.
+    licence: licence or terms of use of the corpus.
     """
 
     valid: str = field(metadata=plain())
@@ -61,17 +62,16 @@ class Corpus:
             raise InputError(f"downloads lists the file '{again}' twice")
         for pattern in self.treebanks.values():
             if not is_plain(pattern.replace("{}", "xx")):
-                raise InputError(f"treebanks names the file '{pattern}', expected {PLAIN}, or {{}}")
+                raise InputError(f"treebanks lists the file '{pattern}', expected {PLAIN}, or {{}}")
         check_options("prepare", self.prepare, NOT_PREPARE)
 
     @property
     def all_parsers(self) -> list[str]:
-        """Return the names of trees that are made by parsers."""
+        """Return the names of the trees that are produced by parsers."""
         return [PARSED, *self.parsers]
 
     @property
     def names(self) -> list[str]:
-        """Return the names of all texts, each once."""
         return list(dict.fromkeys([self.train, self.valid, *self.tests]))
 
 
@@ -79,8 +79,8 @@ class Corpus:
 class Size:
     """A table [sizes.NAME]: the hyper-parameters of a model size.
 
-    arch: suffix of the architecture, such as _wmt_en_de for posattn_sequence_wmt_en_de.
-    batch_tokens: tokens per update, over all processes.
+    arch: suffix of the architecture name, such as _wmt_en_de in posattn_sequence_wmt_en_de.
+    batch_tokens: tokens per update, summed over all processes.
     averaged: number of checkpoints to average.
     save_every: number of updates between checkpoints.
     training: options of fairseq-train.
@@ -99,16 +99,16 @@ class Size:
 
 @dataclass(frozen=True)
 class Row:
-    """An entry of [[models]]: a row in the tables of a recipe.
+    """An entry of [[models]], which is a row in the result tables.
 
-    model: the preset, without posattn_.
+    model: preset, without the prefix posattn_.
     size: one of the recipe's sizes.
-    name: name in tables and folders (default: that of the preset).
-    trees: control trees or a parser's trees for training and testing (default: own).
-    tested: other trees for testing alone.
+    name: name in tables and folders (default: the name of the preset).
+    trees: control trees or parsed trees for training and testing (default: own).
+    tested: trees for testing, if they differ from `trees`.
     training: options of fairseq-train, which override those of the size.
-    published: published BLEU of each test set.
-    paper: source of the published BLEU.
+    published: published BLEU score for each test set.
+    paper: paper that reports the published scores.
     """
 
     model: str
@@ -125,7 +125,7 @@ class Row:
 
     @property
     def all_trees(self) -> list[str]:
-        """Return the names of the trees that the model needs data for."""
+        """Return the names of the trees that the model is trained and tested with."""
         return [self.trees, self.tested] if self.tested else [self.trees]
 
     @property
@@ -134,18 +134,19 @@ class Row:
 
     @property
     def system(self) -> str:
-        """Return the name of the model, with its size, in results and reports."""
+        """Return the name of the model and its size, as used in results and reports."""
         return f"{self.title}.{self.size}"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The table [evaluation]: how the models translate and are scored.
+    """The table [evaluation]: how translations are scored.
 
     score: options of posattn score.
-    main: the score in the tables (default: BLEU).
-    subsets: names of labels, by test set; TEST.NAME contains the label of each sentence of TEST.
-    published: published scores for comparison, by title of their column and by label (or `mean`).
+    main: the main score, which the tables contain (default: BLEU).
+    subsets: for each test set TEST, the names of its label files; each line of the file TEST.NAME
+        is the label of one sentence.
+    published: published scores for comparison, by column title and then by label (or `mean`).
     """
 
     beam: int = field(default=5, metadata=at_least(1))
@@ -164,9 +165,10 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Series:
-    """A line in the plot of a sweep: one model with several values of an option.
+    """A line in the plot of a sweep, which shows one model with several values of an option.
 
-    template: the value of the option, with {} for the varying number: "window(size={})@0-2".
+    template: value of the option, such as "window(size={})@0-2", in which {} is replaced by a
+        number.
     """
 
     label: str
@@ -179,7 +181,7 @@ class Series:
         check_options("option", {self.option: self.template}, (*NOT_TRAINING, *OUR_OWN))
 
     def row(self, value: int, size: str) -> Row:
-        """Return the model with one of the values."""
+        """Return the model with this value of the option."""
         filled = self.template.replace("{}", str(value))
         name = f"{self.model}.{'_'.join(re.findall(r'[A-Za-z0-9]+', filled))}"
         return Row(self.model, size, name=name, training={self.option: filled})
@@ -187,7 +189,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The table [sweep]: series, compared with a baseline (Yang et al. 2019, Figure 2)."""
+    """The table [sweep]: series to compare with a baseline (Yang et al., 2019, Figure 2)."""
 
     baseline: str = field(metadata=plain())
     series: list[Series]
@@ -200,10 +202,10 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a translation recipe's recipe.toml.
+    """The content of recipe.toml in a translation recipe.
 
     training: options of fairseq-train for all models.
-    chosen: how the hyper-parameters were chosen.
+    chosen: description of how the hyper-parameters were chosen.
     """
 
     title: str
@@ -223,7 +225,7 @@ class Content:
         check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
         if others := [t for t in self.evaluation.subsets if t not in self.corpus.tests]:
             raise InputError(
-                f"evaluation.subsets names '{others[0]}', expected one of the test sets: "
+                f"evaluation.subsets contains '{others[0]}', expected one of the test sets: "
                 + " ".join(self.corpus.tests)
             )
         seen = set()
@@ -249,13 +251,13 @@ class Content:
 
 @dataclass(frozen=True)
 class TrialRow:
-    """An entry of [[models]] in a trial's recipe.toml.
+    """An entry of [[models]] in the recipe.toml of a recipe for a task other than translation.
 
     label: name in the tables (default: `name`).
     training: options of fairseq-train.
-    on: options of fairseq-train for single corpora, by corpus.
-    published: scores in the paper, by corpus and by name.
-    in_table: whether table.sh trains the model if --models does not name it.
+    on: additional options of fairseq-train for individual corpora.
+    published: values reported in the paper, by corpus and by the name of the value.
+    in_table: if false, table.sh trains the model only if --models lists it.
     """
 
     name: str = field(metadata=plain())
@@ -280,9 +282,9 @@ class TrialRow:
 
 @dataclass(frozen=True)
 class TrialContent:
-    """The content of a trial's recipe.toml.
+    """The content of recipe.toml in a recipe for a task other than translation.
 
-    data: settings of the recipe's data, which its trial.py explains.
+    data: settings for the data of the recipe, which are documented in its trial.py.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""The command line of posattn recipe: its steps and their options."""
+"""Define the command line of posattn recipe, with its steps and their options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairseq_posattn.lab.experiments.machine import DEFAULT_TOKENS, PRECISIONS
 
 
 def parse_options(words: Sequence[str], description: str) -> argparse.Namespace:
-    """Parse the command line; the words after `--` are returned in `rest`."""
+    """Parse the command line; the arguments after `--` are returned in the attribute `rest`."""
     words = list(words)
     cut = words.index("--") if "--" in words else len(words)
     parser = command_parser("posattn recipe", description)
@@ -34,9 +34,9 @@ def parse_options(words: Sequence[str], description: str) -> argparse.Namespace:
 
 
 def with_model_in_front(parser: argparse.ArgumentParser, words: list[str]) -> list[str]:
-    """Move the model of `evaluate` to the place after the recipe.
+    """Move the optional model argument of `evaluate` directly after the recipe argument.
 
-    The model is optional, so argparse does not find it after options.
+    Otherwise, argparse would not recognise it after other options.
     """
     if words[:1] != ["evaluate"] or {"-h", "--help"} & set(words):
         return words
@@ -55,12 +55,12 @@ MOST_SEEDS = 1000
 
 
 def seeds_of(text: str) -> list[int]:
-    """Read a list of seeds, such as 1-3,7."""
+    """Parse a list of seeds, such as 1-3,7."""
     found: list[int] = []
     for part in text.split(","):
         ends = plain_numbers(part.split("-"))
         if ends is None or len(ends) > 2 or not 0 <= ends[-1] - ends[0] < MOST_SEEDS:
-            raise argparse.ArgumentTypeError(f"expected seeds like 1-3 or 1,2,5, found '{text}'")
+            raise argparse.ArgumentTypeError(f"expected seeds such as 1-3 or 1,2,5, found '{text}'")
         found += range(ends[0], ends[-1] + 1)
     if not found or len(set(found)) < len(found):
         raise argparse.ArgumentTypeError(f"expected each seed once, found '{text}'")
@@ -80,7 +80,7 @@ PLACE = (
     option("--work", type=Path, help="write all files to this folder (default: RECIPE/work)"),
     option("--dry-run", action="store_true", help="only print the commands"),
 )
-MODEL = "model of the recipe, or any preset (without posattn_)"
+MODEL = "model in the recipe, or any preset (without the prefix posattn_)"
 CORPORA = option(
     "--corpora",
     nargs="+",
@@ -90,7 +90,7 @@ CORPORA = option(
 OF_MODEL = (
     option(
         "--size",
-        help="size of the model (default: the first one of the recipe, or demo without a GPU)",
+        help="size of the model (default: the first size in the recipe, or demo without a GPU)",
     ),
     CORPORA,
 )
@@ -102,13 +102,13 @@ TRAINING = (
     number("--updates", "train for N updates (default: as in the recipe)"),
     number(
         "--tokens",
-        "tokens that fit into a GPU at once; the size of a batch does not depend on it "
-        f"(default: {DEFAULT_TOKENS})",
+        "tokens that fit into GPU memory at once; does not change the batch size (default: "
+        f"{DEFAULT_TOKENS})",
     ),
     option(
         "--precision",
         choices=PRECISIONS,
-        help="precision of training (default: the fastest one of the GPU)",
+        help="training precision (default: the fastest that the GPU supports)",
     ),
 )
 EVALUATION = (
@@ -132,7 +132,11 @@ DEVICE = (
 MACHINE = (
     *DEVICE,
     number("--nodes", "train on N machines together", default=1),
-    option("--rendezvous", metavar="HOST:PORT", help="address at which the N machines connect"),
+    option(
+        "--rendezvous",
+        metavar="HOST:PORT",
+        help="address through which the N machines connect to each other",
+    ),
     number(
         "--node-rank",
         "rank of this machine, where 0 is HOST (default: torch assigns one)",
@@ -152,7 +156,11 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
                 metavar="FOLDER",
                 help="read the corpus from FOLDER (default: as in the recipe, or download it)",
             ),
-            option("--any-size", action="store_true", help="accept any number of sentences"),
+            option(
+                "--any-size",
+                action="store_true",
+                help="accept a corpus with any number of sentences",
+            ),
             option(
                 "--models",
                 nargs="+",
@@ -204,7 +212,7 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
             *PLACE,
             option(
                 "--size",
-                help="use only the models of this size (default: all, or demo without a GPU)",
+                help="use only the models of this size (default: all; demo if there is no GPU)",
             ),
             *(CORPORA, *SEEDS, *TRAINING, *EVALUATION, *MACHINE),
             option(
@@ -215,8 +223,8 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
             option(
                 "--from-study",
                 action="store_true",
-                help="train nothing, but score the translations stored in RECIPE/study (default: "
-                "of all seeds); requires the texts written by prepare",
+                help="do not train, but score the translations stored in RECIPE/study (default: "
+                "those of all seeds); requires the texts written by prepare",
             ),
             option(
                 "--models", nargs="+", metavar="MODEL", help="use only these models of the recipe"
@@ -236,16 +244,19 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
         "fairseq-train",
         (
             *PLACE,
-            option("--size", help="size of the models (default: the first one of the recipe)"),
+            option("--size", help="size of the models (default: the first size in the recipe)"),
             *(*SEEDS, *TRAINING, *EVALUATION, *MACHINE),
         ),
     ),
     "options": (
-        "print options of fairseq-train for a preset at a size: demo, small, base or big",
+        "print the options of fairseq-train for a preset and a size (demo, small, base or big)",
         "",
         (
-            option("model", help="preset, without posattn_"),
-            option("size", help="size; demo is adjusted to the number of sentences"),
+            option("model", help="preset, without the prefix posattn_"),
+            option(
+                "size",
+                help="model size; the settings of demo depend on the number of training sentences",
+            ),
             option("data", type=Path, help="data folder written by posattn prepare"),
         ),
     ),
@@ -257,12 +268,12 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
             option(
                 "--source",
                 required=True,
-                help="source language, the suffix of the file names (en)",
+                help="source language, also the suffix of its files, such as en",
             ),
             option(
                 "--target",
                 required=True,
-                help="target language, the suffix of the file names (de)",
+                help="target language, also the suffix of its files, such as de",
             ),
             option(
                 "--from",

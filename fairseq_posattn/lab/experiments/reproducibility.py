@@ -1,7 +1,7 @@
 """Write reproducibility.md, which answers the questions of a reproducibility checklist.
 
-Its content comes from the records, logs and scores of the runs and from recipe.toml. Facts that
-none of them contains are omitted or reported as unknown.
+Its content is taken from recipe.toml and from the records, logs and scores of the runs. Facts that
+these files do not contain are omitted or reported as unknown.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ Cells = list[str | Marked]
 
 
 def write_page(place: Workplace, plan: Plan, lines: Sequence[Line], runs: Sequence[Run]) -> None:
-    """Write the page about all runs of a table to the work folder."""
     of_system: dict[str, list[Run]] = {line.row.system: [] for line in lines}
     for run in runs:
         of_system[run.record.system].append(run)
@@ -63,7 +62,7 @@ def write_page(place: Workplace, plan: Plan, lines: Sequence[Line], runs: Sequen
 
 
 def note_preparing(place: Workplace, plan: Plan) -> None:
-    """Record the command that prepared the data, for the page."""
+    """Record the command line that prepared the data."""
     with written_whole(place.work / PREPARED) as file:
         file.write(f"{plan.called}\n")
 
@@ -78,7 +77,7 @@ def page(facts: Facts) -> Iterator[str]:
 
 
 def models(facts: Facts) -> Section:
-    """Yield the table of the models with their scores and, if there are logs, their times."""
+    """Yield a table of the models with their scores and, if there are logs, their running times."""
     is_whole = not facts.plan.from_study
     head = ["model", "size", "runs", *facts.tests]
     head += ["parameters", "training", "translating"] if is_whole else []
@@ -106,7 +105,7 @@ def bounded(cell: Cell) -> str:
 
 
 def times(seconds: Sequence[float | None]) -> str:
-    """Format the mean and the range of some times; NONE unless all of them are known."""
+    """Format the mean and the range of durations; return NONE unless all of them are known."""
     found = [one for one in seconds if one is not None]
     if not found or len(found) < len(seconds):
         return NONE
@@ -153,7 +152,7 @@ def named(facts: Facts, runs: Sequence[Run]) -> str:
 
 
 def energy(facts: Facts) -> Section:
-    """Yield the table of measured energy; nothing if no run was measured."""
+    """Yield a table of the energy consumption, or nothing if no run was measured."""
     rows: list[Cells] = []
     for line in facts.lines:
         runs = facts.of_system[line.row.system]
@@ -169,13 +168,13 @@ def energy(facts: Facts) -> Section:
 
 
 def kilowatt_hours(joules: Sequence[float | None]) -> str:
-    """Format the mean of some energies; NONE unless all of them are known."""
+    """Format the mean energy; return NONE unless all values are known."""
     found = [one for one in joules if one is not None]
     return f"{mean(found) / 3.6e6:.3g} kWh" if found and len(found) == len(joules) else NONE
 
 
 def hyper_parameters(facts: Facts) -> Section:
-    """Yield the options of all models, those of single models, and how they were chosen."""
+    """Yield tables of the shared and of the differing options, and how they were chosen."""
     chosen = [facts.choices(line) for line in facts.lines]
     names = dict.fromkeys(name for of_model in chosen for name in of_model)
     shared = [name for name in names if len({one.get(name) for one in chosen}) == 1]
@@ -201,7 +200,6 @@ def told_by_recipe(what: str, told: str, key: str) -> str:
 
 
 def data(facts: Facts) -> Section:
-    """Yield the sizes of the texts, their licence and checksums."""
     place, corpus = facts.place, facts.place.content.corpus
     roles = {corpus.train: "training", corpus.valid: "validation"}
     rows = []
@@ -222,7 +220,7 @@ def data(facts: Facts) -> Section:
 
 
 def checksums(facts: Facts) -> Table:
-    """Return the table of the training files and test sets with their checksums."""
+    """Return a table of the training files and test sets with their checksums."""
     found: dict[tuple[str, str, str], dict[str, None]] = {}
     for run in facts.runs:
         for name, about in run.record.files.items():

@@ -1,8 +1,8 @@
-"""The runs of a recipe, each identified by a checksum of its options and data.
+"""Manage the runs of a recipe; each run trains one model with one random seed.
 
-A run is the training of a model with one seed. Its folder is runs/NAME.SIZE.seedN.KEY, where KEY
-is a checksum of the options, the number of updates, the data and all files that options name. So
-changing an option creates a new run.
+The folder of a run is runs/NAME.SIZE.seedN.KEY. KEY is a checksum of the training options, the
+number of updates, the data, and all files that are passed as options. Changing an option therefore
+creates a new run.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ AGAIN = "move the folder away, and train again"
 
 @dataclass(frozen=True)
 class RunRecord(Open):
-    """The content of run.json: the inputs and options of a run.
+    """The content of run.json: the options and input files of a run.
 
-    options: options of fairseq-train, without those that depend on the machine.
-    files: fingerprints of the data and of other files that the training reads.
+    options: options of fairseq-train, except those that depend on the machine.
+    files: fingerprints of the data and of all other files that are read during training.
     versions: versions of this package that trained the run.
-    tested: trees of the test sets, if they differ from `trees`.
+    tested: trees used for testing, if they differ from `trees`.
     """
 
     name: str = field(metadata=plain())
@@ -54,7 +54,7 @@ class RunRecord(Open):
 
     @property
     def key(self) -> str:
-        """Return the checksum of everything that the training depends on."""
+        """Return a checksum of everything that influences the training."""
         others = ("versions", "name", "tested")
         made_of = {k: v for k, v in as_document(self).items() if k not in others}
         text = json.dumps(made_of, sort_keys=True)
@@ -66,7 +66,7 @@ class RunRecord(Open):
 
     @property
     def system(self) -> str:
-        """Return the name that the runs of all seeds share."""
+        """Return the name shared by the runs of a model with different seeds."""
         return f"{self.name}.{self.size}"
 
     def choices(self) -> dict[str, list[str]]:
@@ -79,11 +79,11 @@ class RunRecord(Open):
         if (found := self.difference(other)) != SAME:
             raise InputError(
                 f"{self.system}: the runs with seeds {other.seed} and {self.seed} were trained "
-                f"differently ({found}); score them separately, or train both with equal options"
+                f"differently ({found}); score them separately, or train both with the same options"
             )
 
     def difference(self, other: RunRecord) -> str:
-        """Describe the first difference between two runs, or return SAME."""
+        """Describe the first difference between two runs; return SAME if there is none."""
         now, was = self.choices(), other.choices()
         for name in dict.fromkeys([*now, *was]):
             if now.get(name) != was.get(name):
@@ -96,7 +96,9 @@ class RunRecord(Open):
 
 
 def by_option(words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values of each option of a command line; the last one of equal options counts.
+    """Parse a command line and return the values of each option.
+
+    If an option is repeated, its last occurrence counts.
 
     Example:
 
@@ -115,7 +117,10 @@ def by_option(words: Sequence[str]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Run:
-    """A run, with its record; `runs` is the parent of its folder."""
+    """A run and its record.
+
+    runs: parent folder of the run's folder.
+    """
 
     runs: Path
     record: RunRecord
@@ -126,7 +131,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Return the name of the run, which is that of its folder without the key."""
+        """Return the name of the run's folder without the key."""
         return f"{self.record.system}.seed{self.record.seed}"
 
     def translations(self, test: str) -> Path:
@@ -137,9 +142,10 @@ class Run:
         return (self.folder / FINISHED).exists()
 
     def begin(self) -> str:
-        """Create the folder of the run, or record that it resumes.
+        """Create the folder of the run, or add the package version to its existing record.
 
-        Returns how it differs from the newest run of the same name, or an empty text.
+        For a new run, returns a description of how it differs from the newest run of the same name.
+        Otherwise, returns an empty string.
         """
         path, versions = self.folder / RECORD, []
         new = not path.exists()
@@ -157,21 +163,21 @@ class Run:
         )
 
     def write(self, versions: Sequence[str]) -> None:
-        """Write run.json with the record and these versions of the package."""
+        """Write the record to run.json, together with the given package versions."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with written_whole(self.folder / RECORD) as file:
             json.dump({**as_document(self.record), "versions": versions}, file, indent=1)
 
     def finish(self) -> None:
-        """Mark the training as complete, in a file with unique content."""
+        """Mark the training as complete by writing a file with unique content."""
         with written_whole(self.folder / FINISHED) as file:
             file.write(f"{self.record.updates} {secrets.token_hex(8)}\n")
 
 
 def take_over(run: Run) -> Path | None:
-    """Copy the training of a finished run with the same key, but another name.
+    """Copy the trained model of a finished run that has the same key but another name.
 
-    Returns the folder of that run, or None if there is none.
+    Returns the folder of the copied run, or None if there is none.
     """
     for other in runs_in(run.runs):
         if other.record.key == run.record.key and other.is_finished:
@@ -192,9 +198,11 @@ def runs_in(folder: Path) -> list[Run]:
 
 
 def one_run(folder: Path, system: str, seed: int, planned: Callable[[], Run] | None = None) -> Run:
-    """Return the finished run of a model with a seed; raise an InputError unless it is unique.
+    """Return the finished run for a model and a seed.
 
-    planned: returns the run to prefer among several finished ones.
+    Raises InputError if there is none, or if there are several and `planned` returns none of them.
+
+    planned: function that returns the preferred run.
     """
     found = [run for run in runs_in(folder) if run.name == f"{system}.seed{seed}"]
     finished = [run for run in found if run.is_finished]
@@ -207,14 +215,14 @@ def one_run(folder: Path, system: str, seed: int, planned: Callable[[], Run] | N
         names = ", ".join(run.folder.name for run in finished)
         raise InputError(
             f"{folder}: {len(finished)} finished runs are called {system}.seed{seed} "
-            f"({finished[-1].record.difference(finished[0].record)}); select one with --run, "
-            f"among {names}"
+            f"({finished[-1].record.difference(finished[0].record)}); select one of {names} with "
+            "--run"
         )
     return finished[0]
 
 
 def fingerprints(data: Sequence[Path], patterns: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the fingerprints of the files that match a pattern, in all shards of the data."""
+    """Return the fingerprints of all files in the data folders that match one of the patterns."""
     found = {}
     for folder in data:
         prefix = f"{folder.name}/" if len(data) > 1 else ""
@@ -231,12 +239,12 @@ def fingerprint_of(path: Path) -> dict[str, Any]:
 
 
 def named_files(words: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the fingerprints of the files that options name, including those after =."""
+    """Return the fingerprints of all files among the option values (see `files_in`)."""
     return {path: fingerprint(path) for path in files_in(words)}
 
 
 def files_in(words: Sequence[str]) -> list[str]:
-    """Return the existing files among the values of options, plain or in the form NAME=FILE."""
+    """Return the existing files among the option values, including FILE in NAME=FILE."""
     values = [value for word in words for value in (word, word.partition("=")[2])]
     return [v for v in dict.fromkeys(values) if not v.startswith("-") and os.path.isfile(v)]
 

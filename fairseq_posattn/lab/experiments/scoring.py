@@ -1,4 +1,4 @@
-"""Score all runs of a model together, alone or against the runs of a baseline."""
+"""Score all runs of a model together, and optionally compare them with the runs of a baseline."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def score(
     test: str,
     plan: Plan,
 ) -> Path:
-    """Score a test set unless it was scored before; return the JSON file in work/results.
+    """Score a test set unless it has been scored already; return the path of the JSON file.
 
-    The file name ends in a checksum of the runs and settings, so other settings create a new file.
+    The file is in work/results. Its name ends with a checksum of the runs and settings, so
+    different settings result in different files.
     """
     options = options_of(place, runs, baseline, test, plan)
     hypotheses = [run.translations(test) for run in runs]
@@ -85,7 +86,7 @@ def options_of(
 
 
 def files_of(place: Workplace, run: Run, test: str, plan: Plan) -> dict[str, Any]:
-    """Return the options of posattn score for the logs, examples and heads of the first run."""
+    """Return the options of posattn score for the logs, examples and heads of a run."""
     options: dict[str, Any] = {
         "pieces": run.folder / f"{test}.src",
         "separator": separator(place, run),
@@ -102,7 +103,10 @@ def files_of(place: Workplace, run: Run, test: str, plan: Plan) -> dict[str, Any
 
 
 def check_scoring(place: Workplace) -> None:
-    """Raise an InputError early if the target language cannot be scored on this machine."""
+    """Raise an InputError if the target language cannot be scored on this machine.
+
+    This is checked early, so that the error is raised before training.
+    """
     from fairseq_posattn.lab.scoring.metrics.scores import Settings
 
     chosen = place.content.evaluation.score
@@ -110,15 +114,16 @@ def check_scoring(place: Workplace) -> None:
 
 
 def labels_of(place: Workplace, test: str) -> dict[str, Path]:
-    """Return the files with labels of a test set's sentences, by name of the labels."""
+    """Return the label files of a test set, by name."""
     names = place.content.evaluation.subsets.get(test, [])
     return {name: place.raw / f"{test}.{name}" for name in names}
 
 
 def check_labels(place: Workplace) -> None:
-    """Raise an InputError early if labels do not fit a test set.
+    """Raise an InputError if the label files do not match the test sets.
 
-    Also if recipe.toml contains published scores for a label that no sentence has.
+    The error is also raised if recipe.toml contains published scores for a label that does not
+    occur.
     """
     from fairseq_posattn.lab.scoring.metrics.buckets import read_labels
     from fairseq_posattn.lab.scoring.metrics.texts import read_text
@@ -138,7 +143,7 @@ def check_labels(place: Workplace) -> None:
 
 
 def is_lower_case(place: Workplace, run: Run) -> bool:
-    """Return whether the data are lowercased, so that scores must ignore case."""
+    """Return whether the data are lowercased, so that scores must be case-insensitive."""
     data = place.first_shard(run.record.test_trees)
     return pipeline.exists(data) and TextPipeline.load(data).config.lowercase
 
@@ -149,7 +154,10 @@ def separator(place: Workplace, run: Run) -> str:
 
 
 def logs(folder: Path, pattern: str, name: str) -> list[Path]:
-    """Return the logs that match a pattern, or (in a dry run) the expected one."""
+    """Return the logs that match a pattern or, if there are none, the path of the log `name`.
+
+    In a dry run, the logs do not exist yet.
+    """
     return sorted(folder.glob(pattern)) or [folder / name]
 
 

@@ -1,4 +1,4 @@
-"""The sizes of translation models that recipes share, adjusted to the size of a corpus."""
+"""Define the model sizes shared by translation recipes, and adjust them to the corpus size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def shared_sizes() -> dict[str, dict[str, Any]]:
 
 
 def with_shared(name: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Complete a recipe's size with the shared size of this name, unless it has its own `arch`."""
+    """Complete a recipe's size with the values of the shared size of the same name.
+
+    A size that sets `arch` is returned unchanged.
+    """
     shared = shared_sizes().get(name)
     if "arch" in given or shared is None:
         return given
@@ -34,24 +37,27 @@ def with_shared(name: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def fitted(name: str, pairs: int) -> dict[str, Any]:
-    """Return the values of a size that change for this number of training sentences."""
+    """Return the hyper-parameters that must be changed for a small corpus.
+
+    pairs: number of training sentence pairs.
+    """
     if name != DEMO or pairs >= FEW:
         return {}
     return {"updates": 1200, "training": {"dropout": 0.2, "warmup-updates": 200}}
 
 
 def size_on_gpus(pairs: int) -> str:
-    """Return the recommended size for this number of training sentences on GPUs."""
+    """Return the recommended model size on GPUs for this number of training sentence pairs."""
     return "base" if pairs >= LARGE else "small"
 
 
 def symbols(pairs: int) -> int:
-    """Return the recommended number of subword units for this number of training sentences."""
+    """Return the recommended number of subword units for this number of sentence pairs."""
     return 32000 if pairs >= LARGE else 8000 if pairs >= FEW else 4000
 
 
 def size_for(name: str, pairs: int) -> Size:
-    """Return a shared size, adjusted to the number of training sentences."""
+    """Return a size that all recipes share, adjusted to the number of training pairs."""
     found = with_shared(name, fitted(name, pairs))
     if "arch" not in found:
         raise InputError(f"unknown size '{name}'; choose among {' '.join(shared_sizes())}")

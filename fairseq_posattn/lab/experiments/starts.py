@@ -1,7 +1,8 @@
-"""Record the machine on which a training run starts, for the page about reproducibility.
+"""Record the machines on which training runs start, for reproducibility.md.
 
-runs/RUN/machine.json contains an entry for each start that differs from the earlier ones. For the
-log train.HOST.log of a further machine, the file is machine.HOST.json.
+runs/RUN/machine.json contains an entry for each start of the run; starts on the same machine with
+the same settings share an entry. If several machines train a run together, each machine except the
+first writes machine.HOST.json instead.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ PACKAGES = {"torch": ["torch"], "fairseq": ["ve-fairseq", "fairseq-fixed", "fair
 
 @dataclass(frozen=True)
 class Start(Open):
-    """The hardware and software that a training run starts with.
+    """The hardware and software used by a training run.
 
-    cores: number of cores that the process may use.
-    memory: bytes of memory of the machine.
+    cores: number of CPU cores that the process may use.
+    memory: main memory of the machine in bytes.
     gpus: names of the GPUs used on this machine.
     processes: number of worker processes on all machines.
-    threads: threads per process; None if the program decides.
+    threads: number of threads per process, or None if it is not set.
     versions: versions of Python, torch and fairseq.
     """
 
@@ -51,7 +52,7 @@ class Starts(Open):
 
 
 def note_start(folder: Path, command: Command, machine: Machine, share: Share) -> None:
-    """Add this machine to the folder of a run, unless an equal start is recorded already."""
+    """Add this machine to the record of a run, unless an identical start is already recorded."""
     path = folder / machine.file_name("machine")
     former = read_record(Starts, path, AGAIN).starts if path.exists() else []
     start = here(command, machine, share)
@@ -60,13 +61,13 @@ def note_start(folder: Path, command: Command, machine: Machine, share: Share) -
 
 
 def starts_in(folder: Path) -> list[Start]:
-    """Return all recorded starts of a run; runs of older versions recorded none."""
+    """Return all recorded starts of a run; older versions of this package recorded none."""
     paths = sorted(folder.glob("machine*.json"))
     return [start for path in paths for start in read_record(Starts, path, AGAIN).starts]
 
 
 def here(command: Command, machine: Machine, share: Share) -> Start:
-    """Return the properties of this machine and the part of it that a training run uses."""
+    """Describe this machine and the resources that a training run uses on it."""
     threads = str(os.environ.get("OMP_NUM_THREADS", share.threads))
     precision = next((name for name in ("bf16", "fp16") if f"--{name}" in command), "fp32")
     return Start(
@@ -82,7 +83,7 @@ def here(command: Command, machine: Machine, share: Share) -> Start:
 
 
 def processor() -> str:
-    """Return the model name of the processor, or its architecture if the name is unknown."""
+    """Return the model name of the processor or, if it is unknown, the architecture."""
     if (told := Path("/proc/cpuinfo")).exists():
         for line in told.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
@@ -91,7 +92,10 @@ def processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torch and fairseq, whose distribution has several names."""
+    """Return the versions of torch and fairseq.
+
+    fairseq is distributed under several package names.
+    """
     found: dict[str, str] = {}
     for package, names in PACKAGES.items():
         for name in names:

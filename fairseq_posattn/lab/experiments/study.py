@@ -1,9 +1,9 @@
-"""Store the translations of runs in a recipe, so that its tables can be made without training.
+"""Store the translations of runs in a recipe, so that its tables can be rebuilt without training.
 
-RECIPE/study/NAME.SIZE.seedN.TEST.xz contains the translations of a test set. The record
-RECIPE/study/NAME.SIZE.seedN.json contains the options and data of the run, the settings of its
-translation, and the checksums of the references. Runs are pooled in one row only if they differ
-in the seed alone, or if `pooled_because` in a record gives a reason to pool them.
+RECIPE/study/NAME.SIZE.seedN.TEST.xz contains the translations of one test set.
+RECIPE/study/NAME.SIZE.seedN.json contains the options and data of the run, the decoding settings,
+and the checksums of the references. Runs are combined in one row of a table only if they differ in
+nothing but the seed, or if their records give a reason in `pooled_because`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class KeptRecord(RunRecord):
     """The record of a stored run.
 
     references: SHA-256 of each reference of each test set; missing in older records.
-    translated: settings of the translation, such as the beam; missing in older records.
-    pooled_because: reason to pool this run with others of its name although it differs from them.
+    translated: decoding settings, such as the beam size; missing in older records.
+    pooled_because: reason to combine this run with other runs of the model although they differ.
     """
 
     references: dict[str, list[str]] = field(default_factory=dict)
@@ -47,9 +47,9 @@ class KeptRecord(RunRecord):
 
 @dataclass(frozen=True)
 class Kept(Run):
-    """A stored run, of which only the translations exist.
+    """A stored run, of which only the record and the translations exist.
 
-    runs: folder for the logs of scoring.
+    runs: folder for the logs written during scoring.
     """
 
     record: KeptRecord
@@ -77,9 +77,9 @@ def keep(
     references: References | None = None,
     translated: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
-    """Store the translations of the test sets; runs stored under the same name are replaced.
+    """Store the translations of the test sets, replacing stored runs of the same name.
 
-    translated: settings of the translation, by size.
+    translated: decoding settings, by model size.
     """
     study.mkdir(exist_ok=True)
     for run in runs:
@@ -90,7 +90,7 @@ def keep(
             test: lzma.compress(run.translations(test).read_bytes(), preset=9) for test in tests
         }
         path = study / f"{run.name}.json"
-        path.unlink(missing_ok=True)  # no interruption may pair a record with other translations
+        path.unlink(missing_ok=True)  # so an interruption cannot leave a wrong record
         for test, content in packed.items():
             with replaced_whole(study / f"{run.name}.{test}.xz") as partial:
                 partial.write_bytes(content)
@@ -99,19 +99,21 @@ def keep(
 
 
 def kept(study: Path, logs: Path) -> list[Kept]:
-    """Return the stored runs, sorted by model and seed; raise an InputError if there are none.
+    """Return the stored runs, sorted by model and seed.
 
-    logs: folder for the logs of scoring.
+    Raises InputError if no run is stored, or if a record is invalid.
+
+    logs: folder for the logs written during scoring.
     """
     paths = sorted(study.glob("*.json"))
     if not paths:
-        raise InputError(f"{study}: no run is stored here; store some with table.sh --keep")
+        raise InputError(f"{study}: no run is stored here; store runs with table.sh --keep")
     found = [Kept(logs, read_record(KeptRecord, path, AGAIN), study) for path in paths]
     for run, path in zip(found, paths, strict=True):
         if run.file != path:
             raise InputError(
-                f"{path}: the record in this file is that of {run.name}, which would count twice; "
-                f"delete the file, or rename it to {run.file.name}"
+                f"{path}: this file contains the record of {run.name}, which would be counted "
+                f"twice; delete the file, or rename it to {run.file.name}"
             )
         seed = [str(run.record.seed)]
         if by_option(run.record.options).get(SEED, seed) != seed:
@@ -122,7 +124,7 @@ def kept(study: Path, logs: Path) -> list[Kept]:
 
 
 def check_pools(runs: Sequence[Kept]) -> None:
-    """Raise an InputError if runs of one model differ in more than the seed.
+    """Raise an InputError if runs of one model differ in anything but the seed.
 
     Runs whose record gives a reason in `pooled_because` are not checked.
     """
@@ -139,13 +141,17 @@ def check_pools(runs: Sequence[Kept]) -> None:
 
 
 def check_references(runs: Sequence[Kept], now: References) -> None:
-    """Raise an InputError if references changed since a run was stored; log if it is unknown."""
+    """Raise an InputError if the references have changed since a run was stored.
+
+    If a record contains no checksums, a message is printed instead.
+    """
     for run in runs:
         for test, checksums in run.record.references.items():
             if now.get(test) and checksums != now[test]:  # score names a missing file
                 raise InputError(
                     f"{run.file}: the references of {test} have changed since {run.name} was "
-                    "stored; prepare the former texts, or store new runs with table.sh --keep"
+                    "stored; prepare the original texts again, or store new runs with table.sh "
+                    "--keep"
                 )
     if without := [run for run in runs if not now.keys() <= run.record.references.keys()]:
         say(
@@ -155,7 +161,7 @@ def check_references(runs: Sequence[Kept], now: References) -> None:
 
 
 def rows_of(runs: Sequence[Kept], known: Sequence[Row]) -> Iterator[Row]:
-    """Yield a row for each model of the runs: first the rows of the recipe, then new ones."""
+    """Yield one row for each model of the runs: first the recipe's rows, then new rows."""
     systems = {run.record.system: run.record for run in runs}
     for row in known:
         if systems.pop(row.system, None):

@@ -1,4 +1,4 @@
-"""Write the tables and the plot of a translation recipe, with measured and published scores."""
+"""Write the tables and plots of a translation recipe, with measured and published scores."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SIGNIFICANT = 0.05
 
 @dataclass
 class Cell:
-    """The scores of a model on a test set.
+    """The scores of a model on one test set.
 
-    p: by baseline, the p-value of Welch's t-test over the runs, after Holm's correction; None for
-        single runs.
+    p: for each baseline, the p-value of Welch's t-test over the runs after Holm's correction, or
+        None for single runs.
     """
 
     system: ScoredSystem | None
@@ -50,7 +50,10 @@ class Cell:
 
 @dataclass
 class Line:
-    """The scores of a model on all test sets, with the baselines of the table."""
+    """A row of the table: the scores of a model on all test sets.
+
+    baselines: names of the baselines in the table.
+    """
 
     row: Row
     cells: dict[str, Cell]
@@ -66,7 +69,6 @@ class Line:
 
     @property
     def training(self) -> Training | None:
-        """Return the statistics of the training, or None if they are unknown."""
         return next((system.training for system in self.systems if system.training), None)
 
 
@@ -77,9 +79,10 @@ Results = dict[tuple[str, str, str | None], Path]  # system, test set, baseline 
 def lines_of(
     rows: Sequence[Row], tests: Sequence[str], results: Results, baselines: Sequence[str] = ()
 ) -> list[Line]:
-    """Return the lines of a table, with Holm's correction over all its significance tests.
+    """Return the rows of a table; Holm's correction covers all of its significance tests.
 
-    baselines: in the order of their columns; scores that differ from the first are bold.
+    baselines: names in the order of their columns; scores that differ significantly from the first
+        baseline are bold.
     """
     found, raw = [], []
     for row in rows:
@@ -102,7 +105,10 @@ def lines_of(
 
 
 def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
-    """Apply Holm's correction to all p-values; A against B and B against A count as one test."""
+    """Apply Holm's correction to all p-values.
+
+    Comparing A with B and comparing B with A count as one test.
+    """
     from fairseq_posattn.lab.scoring.statistics import holm  # a dry run has no numpy
 
     one: dict[object, list[tuple[Cell, str]]] = {}
@@ -117,15 +123,16 @@ def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
 
 
 def welch_p(system: ScoredSystem) -> float | None:
-    """Return Welch's p-value for the difference of the main score, or None for single runs."""
+    """Return the p-value of Welch's t-test for the main score, or None for single runs."""
     compared = differences_of(system).get(system.main_score)
     return known(compared.welch_p) if compared else None
 
 
 def table_of(lines: Sequence[Line]) -> Table:
-    """Return the table; in CSV, the names of columns start with that of the test set.
+    """Return the table of these rows.
 
-    Columns of published scores are omitted if no row has any.
+    In CSV files, the column names start with the name of the test set. The columns for published
+    scores are omitted if no row contains any.
     """
     baselines, tests = lines[0].baselines, list(lines[0].cells)
     main = next((s.main for line in lines for s in line.systems if s.main), "BLEU")
@@ -155,7 +162,10 @@ def table_of(lines: Sequence[Line]) -> Table:
 
 
 def score_cells(cell: Cell, baselines: Sequence[str]) -> Iterator[str | Marked]:
-    """Yield the cells of a model on one test set; bold if it differs from the first baseline."""
+    """Yield the cells of a model for one test set.
+
+    The score is bold if it differs significantly from that of the first baseline.
+    """
     main = cell.main
     mean = f"{main.score:.2f}" if main else NONE
     deviation = known(main.deviation) if main else None
@@ -179,7 +189,7 @@ def training_cells(training: Training | None) -> Iterator[str | Marked]:
 
 
 def notes(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield the notes below the table: the significance tests and the signatures of scores."""
+    """Yield the notes below the table, on significance tests and on the signatures of scores."""
     if baselines := lines[0].baselines:
         if any(
             p is not None for line in lines for cell in line.cells.values() for p in cell.p.values()
@@ -201,7 +211,7 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def few_runs(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield a note on the smallest p-value that the comparison with the fewest runs can reach."""
+    """Yield a note if an exact permutation test cannot reach p = 0.01 with this number of runs."""
     from fairseq_posattn.lab.scoring.statistics import smallest_exact  # a dry run has no numpy
 
     runs = {(line.row.title, line.row.size): line.runs for line in lines}
@@ -230,7 +240,8 @@ def write_parts(
 ) -> None:
     """Write START.md, START.csv and START.tex with the main score on parts of the test sets.
 
-    For parts that are defined by labels, also print the tables and plot START.TEST.NAME.svg.
+    For parts that are defined by labels, the tables are also printed, and START.TEST.NAME.svg is
+    plotted.
     """
     from fairseq_posattn.lab.scoring.part_tables import part_tables  # a dry run has no numpy
 
@@ -256,7 +267,7 @@ def main_of(path: Path, main: str = "BLEU") -> float:
 
 
 def write_sweep(points: Points, base: float, start: Path, main: str = "BLEU") -> str:
-    """Write START.md and START.png, and return the text of START.md."""
+    """Write the table START.md and the plot START.png, and return the text of START.md."""
     draw(points, base, Path(f"{start}.png"), main)
     rows = [[label, str(value), f"{score:.2f}"] for (label, value), score in points.items()]
     rows.insert(0, ["without", NONE, f"{base:.2f}"])

@@ -59,7 +59,11 @@ OURS = {  # options that the engine sets itself, and what to do instead
 
 
 def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
-    """Return the run of a model with a seed, identified by its options and data."""
+    """Return the run of a model with a seed.
+
+    The run is identified by its options and data. Raises InputError if the data do not exist or
+    their texts have changed.
+    """
     refuse_chosen(plan.training, OURS)
     data = place.data(row.trees)
     if not place.shell.is_there(data):
@@ -91,7 +95,7 @@ def options_of(place: Workplace, row: Row, seed: int, plan: Plan) -> dict[str, A
 
 
 def options_of_size(model: str, size: Size, training: Options) -> dict[str, Any]:
-    """Return the options of a preset at a size; `training` overrides the defaults."""
+    """Return the options for a preset at a size; `training` overrides the defaults."""
     chosen = {**TRAINING, **training}
     if chosen["lr-scheduler"] != TRAINING["lr-scheduler"] and "warmup-init-lr" not in training:
         del chosen["warmup-init-lr"]  # not all learning rate schedules support it
@@ -105,7 +109,9 @@ def options_of_size(model: str, size: Size, training: Options) -> dict[str, Any]
 def options_for(model: str, name: str, data: Path) -> list[str]:
     """Return the options of fairseq-train for a preset at a shared size, adjusted to the data.
 
-    They suit all visible GPUs, or the CPU if there is none.
+    The options use all visible GPUs, or the CPU if no GPU is visible.
+
+    Example:
 
         options_for("structural", "small", Path("data"))
     """
@@ -121,7 +127,7 @@ def options_for(model: str, name: str, data: Path) -> list[str]:
 
 
 def on_machine(options: Options, machine: Machine, size: Size, updates: int) -> dict[str, Any]:
-    """Add the options for batches, number of updates and checkpoints on a machine."""
+    """Add the options for batches, updates and checkpoints, which depend on the machine."""
     return {
         **{name: value for name, value in options.items() if name != "batch-tokens"},
         **machine.batch(options["batch-tokens"]),
@@ -141,7 +147,7 @@ def training_pairs(data: Path) -> int:
         _, languages, language, *more = path.stem.split(".")
         if languages.startswith(f"{language}-") and not more:  # .tree.bin contains the trees
             return len(MMapIndexedDataset(str(path.with_suffix(""))))
-    raise InputError(f"{data}: no training data; name a data folder written by posattn prepare")
+    raise InputError(f"{data}: no training data; use a data folder written by posattn prepare")
 
 
 def command_of(
@@ -165,7 +171,10 @@ def command_of(
 def train_once(
     place: Place, run: Run, command_of: Callable[[], Command], machine: Machine, share: Share
 ) -> None:
-    """Train a run with the command that `command_of` returns, unless it is finished."""
+    """Train a run unless it is already finished.
+
+    command_of: function that returns the training command.
+    """
     with alone_in(place, run, machine):
         if place.shell.act(begin, place, run, instead=True):
             train(place, run, command_of(), machine, share)
@@ -173,9 +182,9 @@ def train_once(
 
 @contextmanager
 def alone_in(place: Place, run: Run, machine: Machine) -> Iterator[None]:
-    """Lock a run, after waiting until no other process trains it.
+    """Lock the folder of a run; wait while another process holds the lock.
 
-    There is no lock if several machines train the run together.
+    A run is not locked if it is finished or if several machines train it together.
     """
     if machine.nodes > 1 or run.is_finished:
         yield
@@ -212,7 +221,7 @@ def train(place: Place, run: Run, command: Command, machine: Machine, share: Sha
 
 
 def begin(place: Place, run: Run) -> bool:
-    """Record the start of a run and return True, or return False if it is finished already."""
+    """Record the start of a run; return whether it still needs to be trained."""
     if run.is_finished:
         place.board.finish(run.name, f"already trained ({run.folder})")
         return False
@@ -224,7 +233,7 @@ def begin(place: Place, run: Run) -> bool:
 
 
 def beginning(folder: Path) -> str:
-    """Describe the start of a run: from scratch, or from its last checkpoint."""
+    """Describe whether a run starts from scratch or resumes from its last checkpoint."""
     update = None
     if any(folder.glob("checkpoint*.pt")):
         from fairseq_posattn import plugin  # noqa: F401  (it loads checkpoints safely)
@@ -232,12 +241,12 @@ def beginning(folder: Path) -> str:
 
         last = newest(folder, "")
         update = last and updates(last)
-    how = f"continues from update {update:,}" if update else "begins to train"
+    how = f"continues from update {update:,}" if update else "starts training"
     return f"{how} in {folder}"
 
 
 def save_interval(every: int, averaged: int, updates: int) -> int:
-    """Return the number of updates between checkpoints, so that there are enough to average."""
+    """Return a number of updates between checkpoints that leaves enough checkpoints to average."""
     if updates // every > averaged:
         return every
     return max(1, updates // (averaged + 1))
@@ -246,8 +255,9 @@ def save_interval(every: int, averaged: int, updates: int) -> int:
 def resets(folder: Path, options: Mapping[str, Any], given: Sequence[str]) -> list[str]:
     """Return the option that restarts the epoch if the number of processes or batches changed.
 
-    fairseq stores the position in the epoch as a number of batches per process. All machines read
-    the former settings from the checkpoint, so they agree.
+    fairseq stores the position in the epoch as a number of batches per process. After such a
+    change, the stored position is wrong. All machines read the former settings from the checkpoint,
+    so they make the same decision.
     """
     last = folder / "checkpoint_last.pt"
     if not last.exists():

@@ -1,4 +1,4 @@
-"""Train and evaluate the models of a recipe that translates a corpus."""
+"""Train and evaluate the models of a translation recipe."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ from fairseq_posattn.lab.experiments.tables import (
 from fairseq_posattn.lab.experiments.training import command_of, run_of
 from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
 
-WITHOUT = {"corpora": "--corpora {} does not apply to a recipe with one corpus; leave it out"}
+WITHOUT = {"corpora": "--corpora {} does not apply to a recipe with one corpus; omit this option"}
 
 
 class Translation(Experiment):
-    """An experiment whose models translate the test sets of a corpus and are scored."""
+    """An experiment whose models translate the test sets of a corpus."""
 
     without = WITHOUT
     place: Workplace
@@ -65,7 +65,7 @@ class Translation(Experiment):
         super().__init__(file, workplace, plan, *machine)
 
     def sized(self, asked: str | None) -> str | None:
-        """Return the requested size; without any request and any GPU, choose `demo` on the CPU."""
+        """Return the requested size; by default, select `demo` and the CPU if no GPU is visible."""
         machine = self.machine
         chosen = (
             self.plan.from_study
@@ -79,7 +79,7 @@ class Translation(Experiment):
         updates = self.plan.updates or self.place.content.sizes[DEMO].updates
         say(
             f"no GPU is visible, so models of size {DEMO} are trained on the CPU, for {updates:,} "
-            "updates each; choose otherwise with --size and --cpu or --gpus"
+            "updates each; to change this, use --size and --cpu or --gpus"
         )
         return DEMO
 
@@ -101,7 +101,7 @@ class Translation(Experiment):
         return command_of(self.place, run, row, self.plan, machine)
 
     def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
-        """Translate the test sets with a run; store examples only if it is `shown`."""
+        """Translate the test sets with a run; store examples for the report only if `shown`."""
         plan = self.plan if shown else replace(self.plan, examples=0)
         evaluate(self.place, run, plan, machine, share)
 
@@ -116,7 +116,11 @@ class Translation(Experiment):
         self.place.shell.act(note_preparing, self.place, self.plan)
 
     def trained(self, row: Row, seeds: Seeds) -> list[Run]:
-        """Return the runs of a model with the given options or, without any, the existing ones."""
+        """Return the runs of a model that were trained with the given options.
+
+        If no options are given, the existing runs are returned, provided that they were all trained
+        with the same options.
+        """
         plan = self.plan
         if plan.training or plan.updates or plan.precision:
             return super().trained(row, seeds)
@@ -135,18 +139,18 @@ class Translation(Experiment):
         return found
 
     def named(self, folder: str) -> Run:
-        """Return the finished run in a folder of this name; raise an InputError if none exists."""
+        """Return the finished run in a folder; raise an InputError if there is none."""
         name = Path(folder).name
         found = [run for run in runs_in(self.place.runs) if run.folder.name == name]
         if not found or not found[0].is_finished:
             raise InputError(
                 f"{self.place.runs / name}: the folder contains no finished run with a {RECORD}; "
-                "name another one with --run"
+                "select another run with --run"
             )
         return found[0]
 
     def finished(self, rows: Sequence[Row], seeds: Seeds) -> list[Run]:
-        """Train and evaluate all rows with all seeds, or return the stored runs (from_study)."""
+        """Train and evaluate all models with all seeds; if `from_study`, return the stored runs."""
         self.place.shell.act(check_scoring, self.place)
         if self.plan.from_study:
             found = self.kept(None, seeds)
@@ -166,7 +170,7 @@ class Translation(Experiment):
         return super().finished(rows, seeds)
 
     def kept(self, size: str | None, seeds: Seeds = ()) -> list[Kept]:
-        """Return the stored runs, or those of a size or with some seeds."""
+        """Return the stored runs, optionally only those with this size and one of these seeds."""
         return [
             run
             for run in kept(self.place.recipe.folder / STUDY, self.place.work / STUDY)
@@ -202,7 +206,7 @@ class Translation(Experiment):
             self.place.shell.act(self.keep, runs, tests)
 
     def keep(self, runs: Sequence[Run], tests: Sequence[str]) -> None:
-        """Store the translations of all runs in the recipe, with the settings that made them."""
+        """Store the translations of all runs in the recipe, together with the decoding settings."""
         evaluation = self.place.content.evaluation
         translated = {
             name: {
@@ -229,7 +233,7 @@ class Translation(Experiment):
         test: str,
         baselines: Sequence[str],
     ) -> Results:
-        """Score a model on a test set, against each baseline of its size; return the files."""
+        """Compare a model with each baseline of its size on a test set; return the JSON files."""
         of_size = {other.title: other for other in rows if other.size == row.size}
         others = [of_size[name] for name in baselines or list(of_size)[:1] if name in of_size]
         compared: list[Row | None] = [other for other in others if other.system != row.system]
@@ -243,7 +247,7 @@ class Translation(Experiment):
     def sweep(self, size: str | None, seeds: Seeds) -> None:
         """Train and evaluate the models of the recipe's sweep, and plot their scores.
 
-        size: the size of the models; None for the first one of the recipe.
+        size: size of the models (default: the first size of the recipe).
         """
         size = self.place.recipe.size(size)
         sweep = self.place.content.sweep
@@ -276,7 +280,6 @@ def of_system(runs: Sequence[Run], system: str) -> list[Run]:
 
 
 def first_of_sizes(rows: Sequence[Row]) -> list[str]:
-    """Return the first model of each size: the default baselines."""
     first: dict[str, str] = {}
     for row in rows:
         first.setdefault(row.size, row.title)

@@ -1,4 +1,4 @@
-"""Helpers with which the trial.py of a recipe makes data and tests models."""
+"""Helper methods with which the trial.py of a recipe creates data and tests models."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TASK = ("task", "source-lang", "target-lang")
 
 
 class TrialTools(Experiment):
-    """The methods that the trial.py of a recipe calls."""
+    """The helper methods that the trial.py of a recipe can call."""
 
     content: TrialContent
 
     def data(self, corpus: str, seed: int) -> Path:
-        """Return the data folder for a training run."""
+        """Return the data folder for a corpus and a seed."""
         raise NotImplementedError
 
     def once(
@@ -37,20 +37,24 @@ class TrialTools(Experiment):
         outputs: Sequence[Path],
         action: Callable[[], object],
     ) -> None:
-        """Make data, unless they were made with the same choices and inputs before.
+        """Create data unless they already exist for the same choices and inputs.
 
-        If several recipes need the same data at once, one makes them and the others wait.
+        If several recipes need the same data at the same time, one recipe creates them while the
+        others wait.
         """
         with self.place.shell.alone(self.place.work / f"making.{name}"):
             self.place.once("data", self.place.work, name, choices, inputs, outputs, action)
         self.place.board.finish("data")
 
     def make(self, *words: str | Path) -> None:
-        """Run a Python module or program that makes data, with its output in prepare.log."""
+        """Run a Python module or file that creates data; its output is appended to prepare.log."""
         self.place.shell.run(called(*words), self.place.work / "prepare.log")
 
     def preprocess(self, data: Path, *words: str | Path) -> None:
-        """Make a data folder with fairseq-preprocess, atomically."""
+        """Create a data folder atomically with fairseq-preprocess.
+
+        words: options of fairseq-preprocess.
+        """
         whole = self.place.shell.act(folder_written_whole, data, True, instead=nullcontext(data))
         with whole as made:
             self.make(PREPROCESS, *words, "--destdir", made)
@@ -58,7 +62,10 @@ class TrialTools(Experiment):
     def program(
         self, name: str, options: Options, run: Run, machine: Machine, share: Share, log: Path
     ) -> None:
-        """Run one of fairseq's programs on the data of a run; its output replaces the log."""
+        """Run a program of fairseq on the data of a run; its output overwrites the log.
+
+        name: name of the program without the prefix fairseq-, such as "validate".
+        """
         shared = {key: value for key, value in self.content.training.items() if key in TASK}
         everything = {"user-dir": USER_DIR, **shared, **options, "cpu": machine.cpu}
         data = self.data(run.record.size, run.record.seed)
@@ -66,23 +73,23 @@ class TrialTools(Experiment):
         self.place.shell.run(command, log, share.environment(), append=False)
 
     def given(self, source: Path | None) -> Path:
-        """Return the folder given by --from; raise an InputError if it does not exist."""
+        """Return the folder given by --from; raise an InputError if there is no such folder."""
         if source is None:
             raise InputError(
-                f"{self.name} needs the folder of its corpus; name it with --from FOLDER"
+                f"{self.name} needs the folder of its corpus; give its path with --from FOLDER"
             )
         if not source.is_dir():
             raise InputError(
-                f"{source}: there is no such folder; name that of the corpus with --from"
+                f"{source}: there is no such folder; give the path of the corpus with --from"
             )
         return source
 
     def command(self, run: Run, share: Share, *words: str | Path) -> None:
-        """Run a Python module or program, with its output appended to the run's evaluate.log."""
+        """Run a Python module or file; its output is appended to evaluate.log of the run."""
         self.place.shell.run(called(*words), run.folder / "evaluate.log", share.environment())
 
 
 def called(program: str | Path, *words: str | Path) -> Command:
-    """Return the command that runs a module (str) or a Python file (Path)."""
+    """Return the command that runs a Python module (str) or a Python file (Path)."""
     start = python(str(program))
     return [*(start if isinstance(program, str) else [start[0], program]), *words]

@@ -1,7 +1,6 @@
-"""Train and test the models of recipes for other tasks than translation, such as tagging.
+"""Train and test the models of recipes for tasks other than translation, such as tagging.
 
-Besides its recipe.toml, such a recipe has a trial.py that defines a class `Recipe`, derived from
-Trial: how data are made, how a model is tested, and what the tables contain.
+In addition to its recipe.toml, such a recipe contains a trial.py with a class `Recipe`.
 """
 
 from __future__ import annotations
@@ -38,28 +37,29 @@ AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
 UPDATES = "max-update"
 NO_TRANSLATION = (
-    "{name} is no translation recipe; leave out --last, --with-parsing, --on-valid, --keep and "
+    "{name} is not a translation recipe; leave out --last, --with-parsing, --on-valid, --keep and "
     "--from-study"
 )
 WITHOUT = {  # options that a trial does not support
-    "tokens": "--tokens {} is set in the recipe.toml of {name}; leave it out",
+    "tokens": "--tokens {} is set in the recipe.toml of {name}; omit this option",
     "last": NO_TRANSLATION,
     "with_parsing": NO_TRANSLATION,
     "on_valid": NO_TRANSLATION,
-    "size": "--size {} does not apply, because the models of {name} have one size; leave it out",
+    "size": "--size {} does not apply, as the models of {name} have one size; omit this option",
     "run": "--run {} does not apply to {name}; select a run by MODEL, --corpora and --seed",
     "keep": NO_TRANSLATION,
     "from_study": NO_TRANSLATION,
-    "evaluate.baseline": "{name} does not compare here; give --baseline to recipes/table.sh",
+    "evaluate.baseline": "{name} compares models only in recipes/table.sh; give --baseline there",
 }
-Results = dict[tuple[str, str], list[dict[str, Any]]]  # model and corpus -> a result per seed
+Results = dict[tuple[str, str], list[dict[str, Any]]]  # model and corpus -> one result per seed
 
 
 class Trial(TrialTools):
-    """Makes data, and trains and tests the models of a recipe on them.
+    """Prepares data, and trains and tests the models of a recipe.
 
-    A recipe derives its class `Recipe` from this one. It must implement `data`, `test` and
-    `tables`, and may override the methods that follow them:
+    The trial.py of a recipe derives its class `Recipe` from this class. `Recipe` must implement
+    `data`, `test` and `tables`. It may override `corpora`, `choices_of_test`, `make_data`,
+    `test_files`, `outputs` and `draw`.
 
         class Recipe(Trial):
             def data(self, corpus, seed):
@@ -72,7 +72,7 @@ class Trial(TrialTools):
             def tables(self, rows, results, baseline):
                 return [Table(...)]
 
-    In the record of a run, `size` is the name of the corpus.
+    The record of a run stores the name of the corpus as `size`.
     """
 
     without = WITHOUT
@@ -87,11 +87,11 @@ class Trial(TrialTools):
     # Methods that a recipe must implement
 
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
-        """Test a trained model, and return its results for the tables, as JSON values."""
+        """Test a trained model; return its results for the tables, as JSON values."""
         raise NotImplementedError
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
-        """Return the tables of all results."""
+        """Return the result tables; `results` contains one return value of `test` per seed."""
         raise NotImplementedError
 
     # Methods that a recipe may override
@@ -102,11 +102,11 @@ class Trial(TrialTools):
         return [path.stem for path in stamps if "outputs" in read_json(path, AGAIN)]
 
     def choices_of_test(self) -> list[Any]:
-        """Return the settings that a test depends on; if they change, it is repeated."""
+        """Return the settings that affect a test; if they change, the test is repeated."""
         return []
 
     def make_data(self, corpus: str, seed: int) -> None:
-        """Make the data for a run; by default, raise an InputError if they do not exist."""
+        """Create the data of a run; the default method only checks that the data exist."""
         if not self.place.shell.is_there(self.data(corpus, seed)):
             raise InputError(
                 f"{self.data(corpus, seed)}: no data; run recipes/prepare.sh {self.name} first"
@@ -117,7 +117,7 @@ class Trial(TrialTools):
         return sorted(self.data(corpus, seed).glob("test.*"))
 
     def outputs(self, folder: Path) -> Options:
-        """Return options of fairseq-train for further output files of a run."""
+        """Return options of fairseq-train that specify additional output files of a run."""
         return {}
 
     def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
@@ -129,12 +129,15 @@ class Trial(TrialTools):
         return next(row for row in self.rows(size, [model]) if row.name == model)
 
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[TrialRow]:
-        """Return the rows of the table and the named ones; raise InputError for unknown names."""
+        """Return the rows of the table; raise an InputError for unknown names.
+
+        names: models to include even if the table does not contain them by default.
+        """
         refuse_unknown(names, [row.name for row in self.content.models])
         return [row for row in self.content.models if row.in_table or row.name in names]
 
     def chosen_corpora(self) -> list[str]:
-        """Return the corpora to train and test on: those of --corpora, or all."""
+        """Return the corpora specified by --corpora (default: all corpora with complete data)."""
         known = self.corpora()
         self.place.shell.act(self.check_corpora, known)
         return list(dict.fromkeys(self.chosen)) or known or ["CORPUS"]
@@ -147,7 +150,7 @@ class Trial(TrialTools):
         for name in self.chosen:
             if name not in known:
                 raise InputError(
-                    f"--corpora names an unknown corpus {name}; choose among {' '.join(known)}"
+                    f"--corpora contains the unknown corpus {name}; choose among {' '.join(known)}"
                 )
 
     def planned(self, rows: Sequence[TrialRow], seeds: Seeds) -> list[tuple[TrialRow, Run]]:
@@ -159,10 +162,7 @@ class Trial(TrialTools):
         return found
 
     def shares(self, jobs: int) -> tuple[Machine, list[Share]]:
-        """Divide the machine among a number of jobs.
-
-        These models are small, so each run uses one GPU unless --gpus is given.
-        """
+        """Divide the machine among parallel jobs; without --gpus, each job uses at most one GPU."""
         machine, parts = shares(self.machine, jobs, self.at_once)
         if not machine.cpu and self.machine.gpus is None and machine.devices():
             machine, parts = replace(machine, gpus=1), [Share(part.gpus[:1]) for part in parts]
@@ -234,7 +234,7 @@ class Trial(TrialTools):
     def table(self, rows: Sequence[TrialRow], seeds: Seeds, baselines: Sequence[str]) -> None:
         if len(baselines) > self.compares:
             count = "only one" if self.compares else "no"
-            raise InputError(f"{self.name} supports {count} --baseline; give fewer")
+            raise InputError(f"{self.name} supports {count} --baseline; use fewer")
         super().table(rows, seeds, baselines)
 
     def show(self, row: TrialRow, runs: Sequence[Run], others: Sequence[Run]) -> None:
@@ -253,7 +253,10 @@ class Trial(TrialTools):
         baseline: str,
         start: Path | None = None,
     ) -> None:
-        """Print the tables of these runs; if `start` is given, also write them and plot figures."""
+        """Print the tables of these runs.
+
+        start: if given, also write the tables to files with this prefix, and plot the results.
+        """
         results: Results = {}
         of_models: dict[str, list[Run]] = {}
         for run in runs:
@@ -273,7 +276,7 @@ class Trial(TrialTools):
 
 
 def shared_out(sentences: int, processes: int) -> int:
-    """Divide the sentences of a batch among processes; raise an InputError if unequal."""
+    """Return the number of sentences per process; raise an InputError if it is not an integer."""
     if sentences % processes:
         raise InputError(
             f"{processes} processes cannot share the {sentences} sentences of a batch equally; "
@@ -289,5 +292,8 @@ def trial_class(file: Path) -> type[Trial] | None:
         return None
     found = getattr(module, "Recipe", None)
     if not (isinstance(found, type) and issubclass(found, Trial)):
-        raise InputError(f"{file.parent / TRIAL}: no class Recipe derived from Trial; define one")
+        raise InputError(
+            f"{file.parent / TRIAL}: the file contains no class Recipe derived from Trial; define "
+            "one"
+        )
     return found

@@ -1,4 +1,4 @@
-"""The folders of an experiment, and the options that the user gave for it."""
+"""The folders of an experiment, and the options that the user specified for it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from fairseq_posattn.work.made import Steps
 class Plan:
     """The user's options for training and evaluation.
 
-    updates, last: override the number of updates and of averaged checkpoints of the recipe.
-    training: options of fairseq-train, given after --.
+    updates, last: number of updates and number of averaged checkpoints (default: as in the recipe).
+    training: options of fairseq-train, given after -- on the command line.
     examples: number of sentences whose trees and attention weights are stored for the report.
     keep: store the translations in the recipe.
-    from_study: score the translations stored in the recipe, and train nothing.
-    called: the command line.
+    from_study: score the translations stored in the recipe instead of training models.
+    called: the complete command line.
     """
 
     updates: int | None = None
@@ -42,7 +42,7 @@ class Plan:
 
 @dataclass
 class Place:
-    """The work folder of a recipe, with the shell and the progress display that it uses."""
+    """The work folder of a recipe, and the shell and progress display used for its steps."""
 
     work: Path
     shell: Shell
@@ -63,9 +63,9 @@ class Place:
         outputs: Sequence[Path],
         action: Callable[[], object],
     ) -> None:
-        """Run a step, unless it was completed with the same choices and inputs.
+        """Run a step unless it has been completed already with the same choices and inputs.
 
-        about: the line of the progress display that shows the step.
+        about: name of the line in the progress display.
         """
         if self.shell.dry_run:
             action()
@@ -78,7 +78,7 @@ class Place:
 
 @dataclass
 class Workplace(Place):
-    """The work folder of a translation recipe, with the folders for texts and data."""
+    """The work folder of a translation recipe, which contains its text files and data folders."""
 
     recipe: Recipe = field(kw_only=True)
 
@@ -92,35 +92,38 @@ class Workplace(Place):
 
     @property
     def pieces(self) -> Path:
-        """Return the folder of posattn prepare's intermediate files."""
+        """Return the folder of intermediate files for the original trees."""
         return self.pieces_of("own")
 
     def pieces_of(self, trees: str) -> Path:
-        """Return the folder of intermediate files; all control trees share that of `own`."""
+        """Return the folder of intermediate files of posattn prepare for one kind of tree.
+
+        Control trees use the same folder as the original trees (`own`).
+        """
         return self.work / (f"data.{trees}.work" if self.are_parsed(trees) else "data.work")
 
     def are_parsed(self, trees: str) -> bool:
-        """Return whether trees come from a parser although the recipe has other trees."""
+        """Return whether these trees come from a parser and differ from the recipe's own trees."""
         return trees in self.content.corpus.all_parsers
 
     def data(self, trees: str) -> Path:
-        """Return the data folder with these trees."""
+        """Return the data folder for one kind of tree."""
         if self.are_parsed(trees):
             return self.work / f"data.{trees}"
         control = TreeControl.from_tag(trees)
         return self.work / (f"data.{control.tag}" if control else "data")
 
     def shards(self, trees: str) -> list[Path]:
-        """Return the data folder, or the folders of its shards."""
+        """Return the shards of the data folder, or the folder itself if it has no shards."""
         data = self.data(trees)
         return sorted(data.glob("shard*"), key=lambda path: int(path.name[5:])) or [data]
 
     def first_shard(self, trees: str) -> Path:
-        """Return the data folder, or its first shard, which contains the test sets."""
+        """Return the first shard (or the unsharded data folder), which contains the test sets."""
         return self.shards(trees)[0]
 
     def subsets(self, plan: Plan) -> dict[str, str]:
-        """Map the test sets, or with on_valid the validation set, to fairseq's subset names."""
+        """Map each test set (or, with `on_valid`, the validation set) to fairseq's subset name."""
         corpus = self.content.corpus
         if plan.on_valid:
             return {corpus.valid: "valid"}
@@ -128,7 +131,7 @@ class Workplace(Place):
 
     @property
     def task(self) -> dict[str, Any]:
-        """Return the options that all of fairseq's programs require."""
+        """Return the options that all fairseq programs require."""
         return {
             "user-dir": USER_DIR,
             "task": "structured_translation",

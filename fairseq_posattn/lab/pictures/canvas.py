@@ -1,4 +1,4 @@
-"""A matplotlib figure with coordinates in inches from the upper left corner."""
+"""Draw on a matplotlib figure, with coordinates in inches from the upper left corner."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Canvas:
-    """A figure of known size, with methods that take coordinates in inches."""
+    """A matplotlib figure; the methods take coordinates in inches from the upper left corner."""
 
     figure: Figure
     width: float
     height: float
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
-        """Draw text with its upper left corner at (x, y), unless `style` aligns it otherwise."""
+        """Draw text whose upper left corner is at (x, y), unless `style` changes the alignment."""
         place = x / self.width, 1 - y / self.height
         self.figure.text(*place, text, **{"va": "top", **style})
 
@@ -48,14 +48,17 @@ class Canvas:
 
 @dataclass(frozen=True)
 class Strip:
-    """A part of a figure, as wide as the figure: its height, and a function that draws it at y."""
+    """A horizontal part of a figure that spans its full width.
+
+    draw: function that draws the part on a canvas, given the y coordinate of its upper edge.
+    """
 
     height: float
     draw: Callable[[Canvas, float], None]
 
 
 def drawn(strips: Sequence[Strip], width: float) -> Figure:
-    """Draw strips below each other."""
+    """Stack the strips vertically, and return the figure."""
     from matplotlib.figure import Figure
 
     height = sum(strip.height for strip in strips)

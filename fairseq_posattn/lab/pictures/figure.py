@@ -1,6 +1,6 @@
 """Write a picture to a PNG, SVG or HTML file.
 
-PNG and SVG are drawn with matplotlib; the output is deterministic.
+PNG and SVG files are drawn with matplotlib. The output is deterministic.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ def save(picture: Picture, path: Path, kind: str) -> bool:
 
 
 def east_asian_fonts() -> list[str]:
-    """Return the names of installed fonts with East Asian characters."""
     from matplotlib import font_manager
 
     # suppress warnings that these fonts have no bold weight
@@ -61,7 +60,7 @@ def east_asian_fonts() -> list[str]:
 
 
 def drawn_with(fonts: Sequence[str], picture: Picture, path: Path, kind: str) -> bool:
-    """Write the picture with these fallback fonts; return whether no character is missing."""
+    """Write the picture with these fallback fonts; return whether all characters were drawn."""
     matplotlib = import_matplotlib()
     with matplotlib.rc_context(), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", UserWarning)
@@ -78,7 +77,10 @@ def drawn_with(fonts: Sequence[str], picture: Picture, path: Path, kind: str) ->
 
 
 def with_palette(file: io.BytesIO, about: dict[str, str]) -> bytes:
-    """Reduce a PNG to a colour palette, which shrinks it to a third."""
+    """Reduce the colours of a PNG to a palette, which shrinks the file to about a third.
+
+    about: text metadata of the file.
+    """
     from PIL import Image, PngImagePlugin  # a dependency of matplotlib
 
     texts, smaller = PngImagePlugin.PngInfo(), io.BytesIO()
@@ -104,7 +106,7 @@ def sheet(picture: Picture):
 
 
 def header(picture: Picture, width: float) -> Iterator[Strip]:
-    """Yield the lines above the rows: specification, summaries, equations and notes."""
+    """Yield the lines above the matrices: specification, summaries, equations and notes."""
     yield from lines(picture.title, width, weight="bold", size=10.5)
     for name, summary, equation in picture.mechanisms:
         several = len(picture.mechanisms) > 1
@@ -130,7 +132,10 @@ KINDS = ("png", "svg", "html")
 
 
 def checked_kind(path: Path) -> str:
-    """Return the kind of a file by its suffix; raise an InputError if it cannot be written."""
+    """Return the file format that a suffix specifies.
+
+    Raises InputError if the format is unknown or the file cannot be written.
+    """
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         raise InputError(f"--out {path} has no known suffix; use .png, .svg or .html")
@@ -141,7 +146,7 @@ def checked_kind(path: Path) -> str:
 
 
 def write(picture: Picture, path: Path, kind: str) -> bool:
-    """Write the picture to a file of this kind; return whether no character is missing."""
+    """Write the picture to a file of this format; return whether all characters were drawn."""
     if kind == "html":
         text = page(picture)
         with written_whole(path) as file:

@@ -28,7 +28,7 @@ FADED = 2.2  # only the pale part of the colour map is used below numbers
 
 @dataclass(frozen=True)
 class Grid:
-    """The layout of all rows, in which matrices of the same column are aligned."""
+    """The layout of all rows; matrices in the same column are aligned."""
 
     words: Sequence[str]
     columns: int
@@ -36,7 +36,7 @@ class Grid:
 
     @property
     def label(self) -> float:
-        """The space for word labels to the left of and above a matrix."""
+        """The space for word labels, to the left of each matrix and above it, in inches."""
         return 0.08 + LETTER * max(len(shortened(word)) for word in self.words)
 
     @property
@@ -74,7 +74,7 @@ class Grid:
             draw_scale(canvas.axes(end, top, 0.1, self.panel), row, limit)
 
     def label_axes(self, axes: Axes, panel: Panel, first: bool) -> None:
-        """Label the columns of a matrix, and the rows of the first matrix."""
+        """Label the columns of a matrix; for the first matrix of a row, also label its rows."""
         middles = np.arange(len(self.words)) + 0.5
         names = [shortened(word) for word in self.words]
         axes.tick_params(length=0, pad=2, labelsize=min(8, 72 * self.cell * 0.72))
@@ -115,7 +115,11 @@ def draw_scale(axes: Axes, row: Row, limit: float) -> None:
 
 
 def colours(kind: Kind, limit: float) -> dict[str, Any]:
-    """Return the colour map: two colours for a mask, diverging for signed values, else blues."""
+    """Return matplotlib's options for the colours of a row.
+
+    Masks are drawn in two colours, signed values with a diverging colour map, and other values in
+    shades of blue.
+    """
     from matplotlib.colors import ListedColormap, PowerNorm
 
     if kind == Kind.MASK:

@@ -20,13 +20,13 @@ BEND, HEAD = 0.09, 0.06  # inches: corner radius of an arc, length of its arrow 
 
 
 def tree_strip(layout: TreeLayout, width: float, side: float) -> Strip:
-    """Return the tree as a part of a figure, scaled down to its width for long sentences."""
+    """Return the tree as a strip of the figure; long sentences are scaled down to fit."""
     tree = Tree(layout, width - 2 * side)
     return Strip(tree.height + GAP, partial(tree.draw, x=side))
 
 
 class Tree:
-    """A drawing of a tree: words in a row, arcs from parents to children, depths below."""
+    """A tree with its words in a row, arcs from parents to children above, and depths below."""
 
     def __init__(self, layout: TreeLayout, width: float):
         self.layout, self.width = layout, width
@@ -74,9 +74,10 @@ class Tree:
 
 
 def draw_line(axes: Axes, points: Sequence[tuple[float, float]]) -> None:
-    """Draw a line with an arrow head that points down.
+    """Draw a line that ends with an arrow head pointing down.
 
-    Two points define a straight line, eight an arc with rounded corners at the third and sixth.
+    Two points define a straight line. Eight points define an arc with rounded corners at the third
+    and sixth point.
     """
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path

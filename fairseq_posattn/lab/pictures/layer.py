@@ -1,7 +1,7 @@
-"""Build a small attention layer for pictures, with reproducible random parameters.
+"""Build a small attention layer with reproducible random parameters for pictures.
 
-Occurrences of the same word have the same vector, without positions, so any difference between them
-in a picture is due to the mechanism.
+All occurrences of a word have the same vector, and there are no position embeddings. Any difference
+between these occurrences in a picture is therefore due to the mechanism.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairseq_posattn.core.attention import (
 )
 
 HEAD_WIDTH = 8
-SPREAD = 1.3  # standard deviation of word vectors, for weights that differ but are not near 1
+SPREAD = 1.3  # standard deviation of word vectors; weights differ, but are not close to 1
 SHIFT = 0.5  # standard deviation of noise on parameters that initially have no effect
 
 
@@ -35,7 +35,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def word_vectors(words: Sequence[str], width: int, seed: int) -> Tensor:
-    """Return random word vectors, T 1 C; equal words have equal vectors."""
+    """Return random word vectors of shape (T, 1, C); equal words have equal vectors."""
     generator, found = torch.Generator(), []
     for word in words:
         digest = hashlib.sha256(f"{seed} {word}".encode()).digest()
@@ -55,7 +55,7 @@ def make_layer(
 def with_projections(
     mechanisms: Sequence[Mechanism], shape: AttentionShape, seed: int
 ) -> MultiheadSelfAttention:
-    """Return an attention layer whose projections depend only on the seed, not on mechanisms."""
+    """Return an attention layer with random projections that depend only on the seed."""
     with seeded(seed):
         layer = MultiheadSelfAttention(shape.width, shape.heads, mechanisms)
     return layer.requires_grad_(False).eval()
@@ -69,9 +69,10 @@ def move_neutral(
     ctx: AttentionContext,
     seed: int,
 ) -> list[str]:
-    """Add noise to the parameters of mechanisms that initially have no effect; return their names.
+    """Add noise to the parameters of mechanisms that initially have no effect.
 
-    A picture of a temperature of 1 or a table of zeros would show no effect of the mechanism.
+    Without noise, a picture would not show what such a mechanism does, for instance if a
+    temperature is 1 or a table contains only zeros. Returns the names of the changed mechanisms.
     """
     moved = [m for m in mechanisms if list(m.parameters()) and does_nothing(m, shape, x, ctx, seed)]
     for mechanism in moved:
@@ -84,7 +85,7 @@ def move_neutral(
 def does_nothing(
     mechanism: Mechanism, shape: AttentionShape, x: Tensor, ctx: AttentionContext, seed: int
 ) -> bool:
-    """Return whether the output of a layer with only this mechanism equals that of one without."""
+    """Return whether a mechanism leaves the output of an attention layer unchanged."""
     alone, plain = (with_projections(found, shape, seed) for found in ([mechanism], []))
     pair = alone(alone.before(x, ctx), ctx)[0], plain(x, ctx)[0]
     return torch.allclose(*pair, atol=1e-5)  # only one of the two may use the fused kernel

@@ -1,6 +1,6 @@
-"""Write a picture as an HTML page of tables with coloured cells, without scripts.
+"""Write a picture as an HTML page with tables of coloured cells, without scripts.
 
-The values are the text of the cells, so that screen readers can read them.
+The cells contain the values as text, so that screen readers can read them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ PAGE = Path(__file__).with_name("page")
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a matrix: its text, tooltip, and the strength of its colour from 0 to 1.
+    """A cell of a matrix.
 
-    sign: the CSS class of the colour (positive, negative or mask).
+    said: tooltip of the cell.
+    strength: intensity of the colour, from 0 to 1.
+    sign: CSS class of the colour (positive, negative or mask).
     """
 
     text: str
@@ -71,7 +73,7 @@ def tables(picture: Picture, row: Row, limit: float) -> Iterator[tuple[Panel, li
 
 
 def cell(value: float, where: str, kind: Kind, limit: float) -> Cell:
-    """Return a cell; the colour of values outside the limits is clipped."""
+    """Return a cell; the colour of a value outside the limits is that of the nearest limit."""
     text = ("yes" if value else "no") if kind == Kind.MASK else number(value)
     share = abs(float(np.nan_to_num(value))) / limit
     if kind == Kind.FIELD:
@@ -81,7 +83,7 @@ def cell(value: float, where: str, kind: Kind, limit: float) -> Cell:
 
 
 def number(value: float) -> str:
-    """Format a number for readers, with U+2212 as the minus sign."""
+    """Format a number for display, with U+2212 as the minus sign."""
     short = ".2f" if abs(value) >= 0.01 else ".1g"
     text = str(value) if isinstance(value, int) else f"{value:{short}}"
     return text.replace("-", "−")

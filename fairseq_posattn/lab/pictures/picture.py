@@ -41,7 +41,10 @@ class About(NamedTuple):
 
 @dataclass(frozen=True)
 class Picture:
-    """The content of a picture; `tree` is None unless a mechanism reads it."""
+    """The content of a picture.
+
+    tree: the dependency tree, or None if no mechanism reads it or the sentence has none.
+    """
 
     title: str
     mechanisms: tuple[About, ...]
@@ -58,12 +61,17 @@ def make_picture(
     heads: int | None = None,
     seed: int = SEED,
 ) -> Picture:
-    """Compute a picture of one layer of a specification, with random word vectors and projections.
+    """Compute the picture of one layer of a specification, with random vectors and projections.
+
+    Example:
 
         make_picture("tree_relative + window(size=3)", BUILT_IN)
 
-    layer: the default is the first layer with a mechanism. heads: the default is 4, or more if the
-    specification names higher heads. Raise an InputError if a mechanism needs a missing tree.
+    text: attention specification.
+    layer: layer number (default: the first layer in which a mechanism acts).
+    heads: number of heads (default: 4, or more if the specification requires more).
+
+    Raises InputError if a mechanism needs a tree but the sentence has none.
     """
     specification = AttentionSpecification(text)
     number = acting_layer(specification, layer)
@@ -96,7 +104,7 @@ def about(mechanisms: Sequence[Mechanism]) -> tuple[About, ...]:
 
 
 def layout_of(sentence: Sentence, mechanisms: Sequence[Mechanism]) -> TreeLayout | None:
-    """Return the layout of the tree, if there is one and a mechanism reads it."""
+    """Return the layout of the tree, or None if there is no tree or no mechanism reads it."""
     reads = any(one.needs_tree or one.learns_from_trees for one in mechanisms)
     if sentence.parents is None or not reads:
         return None
@@ -105,9 +113,14 @@ def layout_of(sentence: Sentence, mechanisms: Sequence[Mechanism]) -> TreeLayout
 
 
 def acting_layer(specification: AttentionSpecification, layer: int | None) -> int:
-    """Return the requested layer, or the first layer in which a mechanism acts."""
+    """Return the requested layer (default: the first layer in which a mechanism acts).
+
+    Raises SpecificationError if no mechanism acts in the layer.
+    """
     if not specification.uses:
-        raise SpecificationError("the specification is empty; name a mechanism, such as 'window'")
+        raise SpecificationError(
+            "the specification is empty; specify a mechanism, such as 'window'"
+        )
     if layer is not None and not specification.in_layer(layer):
         acting = {number for use in specification.uses for number in use.layers or ()}
         raise SpecificationError(
@@ -119,7 +132,11 @@ def acting_layer(specification: AttentionSpecification, layer: int | None) -> in
 
 
 def head_count(specification: AttentionSpecification, asked: int | None) -> int:
-    """Return the requested number of heads; the default is 4, or more if heads are named."""
+    """Return the requested number of heads.
+
+    The default is 4, or more if the specification requires more. Raises InputError if the requested
+    number is too small for the specification.
+    """
     named = [
         max(use.heads) + 1
         for use in specification.uses
@@ -127,8 +144,8 @@ def head_count(specification: AttentionSpecification, asked: int | None) -> int:
     ]
     if asked is not None and asked < max(named, default=0):
         raise InputError(
-            f"--heads {asked}: '{specification}' names head {max(named) - 1}, counted from 0; draw "
-            f"at least {max(named)} heads"
+            f"--heads {asked}: '{specification}' refers to head {max(named) - 1}, counted from 0; "
+            f"draw at least {max(named)} heads"
         )
     return asked or max([HEADS, *named])
 
@@ -140,8 +157,8 @@ def refuse_without_tree(
         if use.mechanism.needs_tree and sentence.parents is None:
             where = f"{sentence.where}: the sentence" if sentence.path else "--sentence"
             raise InputError(
-                f"'{use.mechanism.name}' needs a dependency tree, but {where} has none; "
-                "give a sentence with a tree as --conllu FILE"
+                f"'{use.mechanism.name}' needs a dependency tree, but {where} has none; use "
+                "--conllu FILE to draw a sentence with a tree"
             )
 
 

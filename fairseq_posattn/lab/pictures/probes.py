@@ -1,4 +1,4 @@
-"""Determine the effect of a stage from outside, by gradients and by chosen inputs."""
+"""Measure the effect of a stage, treated as a black box, with gradients and selected inputs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from fairseq_posattn.core.attention import AttentionContext, KeyExpansion, Value
 
 @torch.enable_grad()
 def receptive_field(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Return the influence of each input position on each output position (T T); rows sum to 1.
+    """Return the relative influence of each input position on each output position.
 
-    It is the norm of the gradient of output i with respect to input j, normalised. x: T 1 C.
+    The influence of input j on output i is the norm of the gradient of output i with respect to
+    input j. `x` has shape (T, 1, C). The result has shape (T, T), and each row is normalised to a
+    sum of 1.
     """
     x, rows = x.detach().requires_grad_(), []
     for out in function(x)[:, 0]:
@@ -28,10 +30,10 @@ def receptive_field(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def factor(change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor | None:
-    """Return the factors if a change is an element-wise multiplication, otherwise None.
+    """Return the factors if `change` multiplies its input element-wise by factors, otherwise None.
 
-    Some changes, such as a threshold, might not affect any value of x, so values of many magnitudes
-    are also tried.
+    Some changes, such as a threshold, may not affect any value of `x`. Therefore, values of many
+    magnitudes are tested as well.
     """
     found = change(torch.ones_like(x))
     sizes = torch.logspace(-4, 1, x.numel(), dtype=x.dtype, device=x.device).view_as(x)
@@ -41,8 +43,11 @@ def factor(change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor | None:
 
 
 def value_sizes(term: ValueTerm, weights: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return the norm of the value term for each key with a weight of 1 (H Q K), or 0 if the key
-    has no weight, for instance because it is masked."""
+    """Return the norm of the value term for each key, as a tensor of shape (H, Q, K).
+
+    The norm is computed with an attention weight of 1 for this key. It is set to 0 if the actual
+    weight is 0, for instance because the key is masked.
+    """
     columns = []
     for key in range(weights.size(-1)):
         alone = torch.zeros_like(weights)
@@ -52,9 +57,10 @@ def value_sizes(term: ValueTerm, weights: Tensor, ctx: AttentionContext) -> Tens
 
 
 def copy_labels(expansion: KeyExpansion, k: Tensor) -> list[list[str]]:
-    """Return a label for each copy of the keys of each head: its original head, if there is one.
+    """Return a label for each copy of each head's keys, such as "head 2".
 
-    To find out, each key is replaced by the number of its head before the expansion.
+    The label names the head that the copy was taken from, if there is one. To determine this head,
+    the keys are replaced by the number of their head before they are expanded.
     """
     numbers = torch.arange(k.size(1), dtype=k.dtype)[:, None, None].expand_as(k)
     keys, _, exists = expansion.expand(numbers, numbers)

@@ -1,4 +1,4 @@
-"""Define the rows of a picture, with one matrix for each head or group of identical heads."""
+"""Define the rows of a picture, each with one matrix per head or group of identical heads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairseq_posattn.core.specification import format_numbers
 
 
 class Kind(Enum):
-    """How the values of a row are coloured."""
+    """The ways to colour the values of a row."""
 
     MASK = "mask"  # allowed or not
     RELATION = "relation"  # whole numbers, written into the cells
@@ -32,9 +32,9 @@ END = {Kind.SIGNED: 5.0}  # as exp(-5) < 1 %, larger values are clipped, so smal
 
 @dataclass(frozen=True)
 class Panel:
-    """One matrix, queries x keys, in the column of its first head.
+    """A matrix of shape (queries, keys), drawn in the column of its first head.
 
-    blocks: the names of consecutive blocks of columns, if there are several.
+    blocks: names of consecutive blocks of columns, if there are several.
     """
 
     label: str
@@ -45,7 +45,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Row:
-    """The matrices of one stage; `mechanism` is empty if they belong to the whole layer."""
+    """The matrices of one stage.
+
+    mechanism: name of the mechanism, or empty if the matrices belong to the whole layer.
+    """
 
     mechanism: str
     title: str
@@ -58,23 +61,29 @@ class Row:
 
     @property
     def has_scale(self) -> bool:
-        """Whether the colours need a scale; cells of relations contain their numbers."""
+        """Whether a colour scale is drawn.
+
+        Relations need no scale, because their cells contain the numbers.
+        """
         return self.kind not in (Kind.MASK, Kind.RELATION)
 
     @property
     def is_signed(self) -> bool:
-        """Whether values may be negative; then, 0 is in the middle of the scale."""
+        """Whether values may be negative; if so, 0 is in the middle of the colour scale."""
         return self.kind in SIGNED
 
     @property
     def largest(self) -> float:
-        """The largest finite absolute value."""
+        """The largest finite absolute value in the row."""
         numbers = np.concatenate([np.abs(panel.values).ravel() for panel in self.panels])
         return float(numbers[np.isfinite(numbers)].max(initial=0.0))
 
 
 def limits(rows: Sequence[Row]) -> list[float]:
-    """Return the end of each row's scale; rows of weights share one, and so do rows of scores."""
+    """Return the upper end of each row's colour scale.
+
+    All rows of attention weights share one scale, and all rows of scores share another.
+    """
     shared = {
         kind: max([row.largest for row in rows if row.kind == kind], default=0.0)
         for kind in (Kind.WEIGHTS, Kind.SCORES)
@@ -83,7 +92,7 @@ def limits(rows: Sequence[Row]) -> list[float]:
 
 
 def scale_labels(row: Row, limit: float) -> list[str]:
-    """Return the labels at the ends of a row's scale, and at 0 if it is in the middle."""
+    """Return the labels at the ends of a row's scale and, for signed values, at 0."""
     more, less = ("≥ ", "≤ ") if row.largest > limit else ("", "")
     if row.is_signed:
         return [f"{less}−{limit:.2g}", "0", f"{more}{limit:.2g}"]
@@ -91,9 +100,11 @@ def scale_labels(row: Row, limit: float) -> list[str]:
 
 
 def panels(values: Tensor, heads: Sequence[int], count: int) -> tuple[Panel, ...]:
-    """Return a panel for each of `heads`; heads with equal matrices share one.
+    """Return the panels of a row; heads with equal matrices share one panel.
 
-    values: H Q K, the matrices of these heads. count: the number of heads of the layer.
+    values: matrices of the heads, of shape (H, Q, K).
+    heads: numbers of these heads.
+    count: number of all heads in the layer.
     """
     groups: list[list[int]] = []
     for row in range(len(heads)):

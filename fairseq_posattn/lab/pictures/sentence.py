@@ -1,4 +1,4 @@
-"""Provide the sentence of a picture: built in, from text, or from a CoNLL-U file."""
+"""Provide the sentence of a picture, which is built-in or read from a text or a CoNLL-U file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fairseq_posattn.io.visible import visible
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks, text_of
 from fairseq_posattn.trees.sentence import UNKNOWN, Sentence
 
-END = "</s>"  # the end of the sentence attends and is attended to, as in a model
-LONGEST = 100  # words; a picture of more is not legible
+END = "</s>"  # part of the sequence, as in a model
+LONGEST = 100  # words; larger pictures are not legible
 BUILT_IN = Sentence(
     ["the", "cat", "that", "we", "saw", "sleeps", "on", "the", "mat"],
     [2, 6, 5, 5, 2, 0, 9, 9, 6],
@@ -26,14 +26,14 @@ BUILT_IN = Sentence(
 
 
 def sentence_of_text(text: str) -> Sentence:
-    """Split a text at spaces into a sentence without a tree."""
+    """Split a text at whitespace, and return the words as a sentence without a tree."""
     return checked(Sentence(text.split()), "--sentence")
 
 
 def sentence_of_file(path: str, number: int) -> tuple[str, Sentence]:
-    """Return the raw text and the parsed sentence with index `number` (from 0) of a CoNLL-U file.
+    """Return the raw text and the parsed sentence with index `number` (from 0) in a CoNLL-U file.
 
-    Raise an InputError if the file has no such sentence.
+    Raises InputError if the file contains no such sentence.
     """
     block = next(islice(read_blocks(path), number, None), None)
     if block is None:
@@ -47,7 +47,7 @@ def sentence_of_file(path: str, number: int) -> tuple[str, Sentence]:
 
 
 def checked(sentence: Sentence, where: str) -> Sentence:
-    """Make invisible characters visible; raise an InputError if the sentence cannot be drawn."""
+    """Make invisible characters visible; raise an InputError if the length is not supported."""
     if not 1 <= len(sentence.words) <= LONGEST:
         raise InputError(
             f"{where}: the sentence has {len(sentence.words)} words; "
@@ -57,7 +57,7 @@ def checked(sentence: Sentence, where: str) -> Sentence:
 
 
 def context(sentence: Sentence) -> AttentionContext:
-    """Return the attention context of a sentence, with one piece per word and `</s>`."""
+    """Return the attention context of a sentence, with one piece per word and a final `</s>`."""
     pieces = [*sentence.words, END]
     of_kind = [torch.tensor([[piece == kind for piece in pieces]]) for kind in (OPENING, CLOSING)]
     ctx = AttentionContext(len(pieces), torch.device("cpu"), brackets=depths(*of_kind))

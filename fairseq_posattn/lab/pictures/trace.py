@@ -41,7 +41,7 @@ RESULT = "resulting attention weights"
 
 
 class Trace:
-    """Runs one layer on one sentence, and records each stage.
+    """Runs one attention layer on one sentence, and records each stage.
 
     The methods after `__call__` are named after the stages that they record.
     """
@@ -53,7 +53,10 @@ class Trace:
         ctx: AttentionContext,
         norm: Callable[[Tensor], Tensor] = torch.clone,
     ):
-        """x: T 1 C, without padding. norm: the layer norm before the attention, if any."""
+        """Prepare to run the layer on the input `x` of shape (T, 1, C), without padding.
+
+        norm: layer normalisation before the attention (default: none).
+        """
         self.layer, self.ctx, self.x, self.norm = layer, ctx, x, norm
         self.notes = Notes(layer.heads, ctx)
         self.notes.weights(None, WITHOUT, self.plain_weights(*layer.project(norm(x))))
@@ -84,7 +87,7 @@ class Trace:
                 self.notes.add(m, title, kind_of(matrix), matrix)
 
     def mask(self, m: Any, allowed: Tensor) -> None:
-        """Store a mask, which is computed early, until the stage that uses it."""
+        """Store a mask until the softmax stage, which adds it as a row."""
         self.masks.append((m, allowed))
 
     def expand(self, m: KeyExpansion, keys: Tensor, mask: Tensor) -> None:
@@ -130,13 +133,16 @@ class Trace:
         self.notes.field(m, REPLACE, lambda x: self.layer(x, self.ctx)[0], x)
 
     def plain_weights(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Return the attention weights of these queries and keys without any mechanism."""
+        """Return the attention weights for these queries and keys without any mechanism."""
         weights = attend(q, k, v, self.ctx, need_weights=True)[1]
         assert weights is not None  # because of need_weights
         return weights
 
     def own_copy(self, x: Tensor) -> Tensor:
-        """Return the part for the middle copy of the keys: in a window, that of the head itself."""
+        """Return the part of `x` that belongs to the middle copy of the keys.
+
+        If a head also attends to the keys of neighbouring heads, this copy contains its own keys.
+        """
         return x.chunk(self.copies, dim=-1)[self.copies // 2]
 
 
@@ -149,7 +155,10 @@ def kind_of(matrix: Tensor) -> Kind:
 
 
 class Notes:
-    """The rows of one layer; weights equal to those of the last row of weights are skipped."""
+    """Collects the rows of one layer.
+
+    Attention weights are skipped if they equal the most recently added ones.
+    """
 
     def __init__(self, heads: int, ctx: AttentionContext):
         self.heads, self.ctx = heads, ctx
@@ -157,7 +166,11 @@ class Notes:
         self.last_weights: Tensor | None = None
 
     def add(self, mechanism: Mechanism | None, title: str, kind: Kind, values: Tensor) -> None:
-        """Add a row. values: broadcastable to 1 H Q K, for the heads of the mechanism."""
+        """Add a row.
+
+        values: tensor that is broadcastable to (1, H, Q, K), where H is the number of heads of the
+            mechanism.
+        """
         own = mechanism.heads if mechanism else None
         heads = range(self.heads) if own is None else own
         size = (1, len(heads), self.ctx.queries, self.ctx.length)
@@ -170,7 +183,10 @@ class Notes:
         self.rows.append(Row(mechanism.name if mechanism else "", title, kind, tuple(found)))
 
     def weights(self, mechanism: Mechanism | None, title: str, weights: Tensor) -> None:
-        """Add attention weights (1 H Q K, all heads) unless they equal the last ones."""
+        """Add attention weights of all heads, unless they equal the most recently added ones.
+
+        weights: tensor of shape (1, H, Q, K).
+        """
         if not self.stand_above(weights):
             self.last_weights = weights
             self.append(
@@ -181,7 +197,10 @@ class Notes:
         return self.last_weights is not None and torch.allclose(weights, self.last_weights)
 
     def result(self, title: str, weights: Tensor) -> None:
-        """Add the resulting weights, or mark the last row as the result if it has the same."""
+        """Add the final attention weights.
+
+        If the last row contains the same weights, mark that row as the result instead.
+        """
         row = self.rows[-1]
         if row.kind == Kind.WEIGHTS and self.stand_above(weights):
             self.rows[-1] = replace(row, title=f"{row.title}; this is the result")
@@ -192,14 +211,20 @@ class Notes:
     def field(
         self, mechanism: Mechanism, title: str, function: Callable[[Tensor], Tensor], x: Tensor
     ) -> None:
-        """Add the influence of each input on each output of a function; both are T 1 C."""
+        """Add the influence of each input position on each output position of a function.
+
+        function: maps a tensor of shape (T, 1, C) to a tensor of the same shape.
+        """
         found = Panel("all heads", 0, receptive_field(function, x).numpy())
         self.append(mechanism, title, Kind.FIELD, [found])
 
     def copies(
         self, mechanism: Mechanism, title: str, mask: Tensor, labels: Sequence[Sequence[str]]
     ) -> None:
-        """Add the keys of each copy that a query attends to. mask: to 1 H Q copies·K."""
+        """Add a mask that shows which keys of each copy a query may attend to.
+
+        mask: tensor that is broadcastable to (1, H, Q, copies · K).
+        """
         size = (1, self.heads, self.ctx.queries, len(labels[0]) * self.ctx.length)
         found = [
             Panel(f"head {head}", head, matrix.numpy(), tuple(labels[head]))

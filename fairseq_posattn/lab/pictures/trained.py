@@ -1,4 +1,4 @@
-"""Compute a picture of an encoder layer of a trained model for one sentence."""
+"""Compute the picture of an encoder layer of a trained model for one sentence."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def trained_picture(
     data: str | None = None,
     user_dir: str | None = None,
 ) -> Picture:
-    """Compute a picture of an encoder layer of a trained model for a text.
+    """Compute the picture of an encoder layer of a trained model for a text.
 
-    sentence: the text with its tree, if there is one. number: the layer, counted from 0; the
-    default is the first layer with a mechanism.
+    sentence: the words of the text, with the tree if it is known.
+    number: layer number, counted from 0 (default: the first layer with a mechanism).
     """
     model, task, _ = load(checkpoint, data, user_dir, cpu=True)
     model.requires_grad_(False)
@@ -61,7 +61,10 @@ def trained_picture(
 
 
 def chosen_layer(model: Any, number: int | None, checkpoint: Path) -> tuple[int, Any]:
-    """Return the number and module of the layer to draw; raise an InputError if unsupported."""
+    """Return the number and the module of the layer to draw.
+
+    Raises InputError if the model is not supported or has no such layer.
+    """
     layers = list(getattr(getattr(model, "encoder", None), "layers", ()))
     own = [isinstance(getattr(one, "self_attn", None), MultiheadSelfAttention) for one in layers]
     if not own or not all(own) or not hasattr(model.encoder, "attention"):
@@ -80,9 +83,10 @@ def chosen_layer(model: Any, number: int | None, checkpoint: Path) -> tuple[int,
 
 
 def read(task: Any, text: str, given: Sentence) -> tuple[dict[str, Any], Sentence]:
-    """Return the model's input for a sentence, and the sentence with the tree that it reads.
+    """Return the model input for a sentence, and the sentence with the tree that the model reads.
 
-    A text without a tree is preprocessed by the pipeline of the data, as in posattn interactive.
+    A text without a tree is processed by the text pipeline of the data folder, as in posattn
+    interactive.
     """
     if not hasattr(task, "new_sentences"):
         raise InputError(
@@ -110,6 +114,6 @@ def refuse_without_parser(task: Any, sentence: Sentence) -> None:
     if needs and provider_name(task.cfg, task.prepared) == "none":
         where = f"{sentence.where}: the sentence" if sentence.path else "--sentence"
         raise InputError(
-            f"{where} has no tree, which the model needs, and its data name no parser; "
-            "give a sentence with a tree as --conllu FILE"
+            f"{where} has no tree, which the model needs, and the model's data define no parser; "
+            "use --conllu FILE to draw a sentence with a tree"
         )

@@ -1,8 +1,8 @@
 """Measure how often attention heads attend to parents, children and neighbours (Clark et al. 2019).
 
-Attention between pieces is converted to attention between words: weights to a word are summed over
-its pieces, and weights from it are averaged. Each word counts as attending to the other word with
-the largest weight.
+Attention between pieces is converted to attention between words. For this, weights are summed over
+the pieces of the attended word and averaged over the pieces of the attending word. Each word counts
+as attending to the other word with the largest weight.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PARENT, CHILD = "parent", "child"
 
 @dataclass
 class Looks:
-    """Counts for one relation in one direction.
+    """Counts for one relation in one direction, from child to parent or from parent to child.
 
-    hits: for how many words the largest weight of each head is on the right word.
-    offsets: the frequency of each offset from a word to the right word.
+    hits: for each head, the number of words whose largest weight is on the correct word.
+    offsets: how often the correct word occurs at each offset.
     """
 
     hits: Counts
@@ -39,9 +39,11 @@ class Looks:
 
 @dataclass
 class Agreement:
-    """Counts over sentences, by place (see PLACES) and by (direction, relation).
+    """Counts of the words that attention heads attend to.
 
-    offsets: the frequency of each offset to the parent and to the children.
+    hits, words: the counts by place (see PLACES).
+    relations: the counts by direction and relation.
+    offsets: how often parents and children occur at each offset.
     """
 
     hits: dict[str, Counts] = field(default_factory=dict)
@@ -50,7 +52,11 @@ class Agreement:
     offsets: dict[str, Counter[int]] = field(default_factory=dict)
 
     def add(self, pieces: NDArray[np.float64], counts: list[int], tree: WordTree) -> None:
-        """Count a sentence. pieces: layers x heads x queries x keys. counts: pieces per word."""
+        """Add the counts of a sentence.
+
+        pieces: the attention weights, of shape (layers, heads, queries, keys).
+        counts: the number of pieces of each word.
+        """
         if len(tree) < 2:
             return
         looked = looked_at(of_words(pieces, [count for count in counts if count]))
@@ -83,7 +89,10 @@ class Agreement:
         looks.offsets[offset] += 1
 
     def shares(self, layer: int, head: int) -> dict[str, float]:
-        """Return the share of words that attend to each place, in % of those that have one."""
+        """Return, for each place, the percentage of words that attend to it.
+
+        Words without such a place are not counted, such as the root, which has no parent.
+        """
         return {
             place: 100 * float(self.hits[place][layer, head]) / max(1, self.words[place])
             for place in PLACES
@@ -96,9 +105,11 @@ class Agreement:
 
 
 def best_heads(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[RelationHead]:
-    """Yield the best head for each relation, the most frequent relation first.
+    """Yield the best head for each relation, starting with the most frequent relation.
 
-    Head and offset are chosen on dev and evaluated on test. about: the fields of OfModel.
+    Head and offset are chosen on dev and evaluated on test.
+
+    about: the fields of OfModel.
     """
     ordered = sorted(test.relations.items(), key=lambda item: (-item[1].words, item[0]))
     for place, looks in ordered:
@@ -137,5 +148,5 @@ def best_offsets(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iter
 
 
 def commonest(offsets: Counter[int]) -> int:
-    """Return the most frequent offset; ties go to the nearest one, then to the one on the right."""
+    """Return the most frequent offset; ties go to the smallest distance, then to the right side."""
     return max(offsets, key=lambda n: (offsets[n], -abs(n), n))

@@ -1,7 +1,7 @@
-"""Check probing tasks for errors that invalidate accuracies.
+"""Check probing tasks for errors that make accuracies meaningless.
 
-Each of them has occurred in public data sets: identical dev and test sets, sentences that occur in
-two splits, and unbalanced labels, for which the majority label is already a good guess.
+In public data sets, dev and test sets were identical, sentences occurred in two splits, or labels
+were so unbalanced that always predicting the majority label was already accurate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Parts = dict[str, list[Example]]  # the sentences of each split
 
 
 def check_folder(folder: Path, names: Sequence[str] | None, tell: Callable[[str], object]) -> int:
-    """Check all tasks of a folder, or those named; report via `tell`, return the fault count."""
+    """Check the tasks called `names`, or all tasks of a folder, and return the number of faults.
+
+    tell: a function that is called with each line of the report.
+    """
     total = 0
     for task in tasks_in(folder, names):
         examples = list(read_examples(folder / f"{task.file}.txt"))
@@ -44,20 +47,24 @@ def check_folder(folder: Path, names: Sequence[str] | None, tell: Callable[[str]
 
 
 def tasks_in(folder: Path, names: Sequence[str] | None) -> list[ProbingTask]:
-    """Return the tasks in a folder, or those named; raise an InputError if a file is missing."""
+    """Return the tasks called `names`, or all tasks in a folder.
+
+    Raises InputError if a file is missing.
+    """
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder; name a folder with files of probing tasks")
+        raise InputError(f"{folder} is not a folder; specify a folder with probing tasks")
     chosen = [task_called(name) for name in names] if names else list(TASKS.values())
     found = [task for task in chosen if (folder / f"{task.file}.txt").is_file()]
     for task in chosen if names else []:
         if task not in found:
             raise InputError(
-                f"{folder} has no {task.file}.txt for {task.name}; add it, or leave out the task"
+                f"{folder} contains no {task.file}.txt for {task.name}; add this file, or leave "
+                "out the task"
             )
     if not found:
         files = ", ".join(f"{task.file}.txt" for task in TASKS.values())
         raise InputError(
-            f"{folder} has no file of a probing task; name a folder with at least one of {files}"
+            f"{folder} contains no probing task; specify a folder with at least one of {files}"
         )
     return found
 
@@ -68,9 +75,9 @@ def faults(
     for split, part in parts.items():
         name, counts = NAMES[split], Counter(example.text.lower() for example in part)
         if not part:
-            yield f"{name} has no sentence"
+            yield f"{name} contains no sentences"
         elif absent := sorted(labels - {example.label for example in part}):
-            yield f"{len(absent)} label(s) have no sentence in {name}, such as {absent[0]}"
+            yield f"{len(absent)} label(s) do not occur in {name}, such as {absent[0]}"
         if twice := [text for text, count in counts.items() if count > 1]:
             yield f"{len(twice):,} sentence(s) occur more than once in {name}, such as: {twice[0]}"
     if len(labels) < 2:
@@ -80,7 +87,7 @@ def faults(
 
 
 def uneven(parts: Parts, labels: set[str]) -> Iterator[str]:
-    """Yield a message for each split in which a label is much more frequent than the others."""
+    """Yield a message for each label that is much more frequent in a split than the others."""
     for split, part in parts.items():
         if not part:
             continue
@@ -112,7 +119,7 @@ def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
     for example in examples:
         for key in keys(task, example):
             alike[key].append(example)
-    texts: dict[str, set[str]] = defaultdict(set)  # by label; a set, as a sentence has many keys
+    texts: dict[str, set[str]] = defaultdict(set)  # by label; in sets, as a sentence has many keys
     first = ""
     for of_key in alike.values():
         if len({example.label for example in of_key}) > 1:
@@ -127,7 +134,7 @@ def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
 
 
 def keys(task: ProbingTask, example: Example) -> Iterator[tuple[str, ...]]:
-    """Yield keys that a sentence shares with its changed form."""
+    """Yield keys that are identical for a sentence and its changed form."""
     words = [word.lower() for word in example.words]
     if task.name in SAME_WORDS:
         yield tuple(sorted(words))

@@ -4,11 +4,11 @@
 |---|---|---|
 | senteval | as in SentEval's code: no hidden layer | weight decay from 1e-5 to 1e-2 |
 | mlp | as in SentEval's README: one hidden sigmoid layer | 50, 100 or 200 units; dropout |
-| linear | no hidden layer and no weight decay | the epoch only |
+| linear | no hidden layer and no weight decay | only the epoch |
 
-As in SentEval's code, all are trained with Adam in batches of 64 and evaluated on dev every 4
-epochs. Training stops at the sixth evaluation without improvement, in total, or after 204 epochs;
-the best model on dev is kept.
+As in SentEval's code, all classifiers are trained with Adam in batches of 64 and evaluated on dev
+every 4 epochs. Training stops after 204 epochs, or once six evaluations in total have not improved
+the accuracy. The model with the best accuracy on dev is used.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 BATCH, EPOCHS_BETWEEN, PATIENCE = 64, 4, 5
-PART = 4096  # vectors that are classified at once
+PART = 4096  # number of vectors that are classified at once
 LONGEST = 204  # SentEval documents 200, but its loop runs four more epochs
-FUSED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)  # supports CPUs since 2.4
+FUSED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)  # on CPUs since PyTorch 2.4
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Hyperparameters of a classifier. hidden: units of the hidden layer; 0 for no such layer."""
+    """The hyperparameters of a classifier.
+
+    hidden: the number of units in the hidden layer; 0 for no hidden layer.
+    """
 
     hidden: int = 0
     dropout: float = 0.0
@@ -50,7 +53,10 @@ GRIDS: dict[str, Sequence[Setting]] = {
 
 
 class Split(NamedTuple):
-    """Sentence vectors (N C, or N layers C) and the indices of their labels (N)."""
+    """Sentence vectors and the indices of their labels.
+
+    The vectors are of shape (sentences, width) or (sentences, layers, width).
+    """
 
     vectors: Tensor
     labels: Tensor
@@ -60,7 +66,7 @@ class Fit(NamedTuple):
     """A trained classifier.
 
     dev: the best accuracy on dev, from 0 to 1.
-    correct: whether the prediction is correct, for each test sentence.
+    correct: for each test sentence, whether the prediction is correct.
     """
 
     setting: Setting
@@ -78,7 +84,7 @@ class Mix(nn.Module):
         self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: B layers C. Return B C."""
+        """Map vectors of shape (batch, layers, width) to vectors of shape (batch, width)."""
         mixed = torch.einsum("l,blc->bc", self.scores.softmax(dim=0), x)
         return self.scale * mixed
 
@@ -94,7 +100,7 @@ def network(setting: Setting, vectors: Tensor, classes: int) -> nn.Sequential:
 
 
 def grid(classifier: str, hidden_layer: bool = True) -> Sequence[Setting]:
-    """Return the settings to tune; without a hidden layer, the grid of senteval replaces mlp's."""
+    """Return the settings to tune; without a hidden layer, mlp uses the settings of senteval."""
     found = GRIDS[classifier]
     if hidden_layer or not found[0].hidden:
         return found
@@ -104,7 +110,7 @@ def grid(classifier: str, hidden_layer: bool = True) -> Sequence[Setting]:
 def tuned(
     settings: Sequence[Setting], train: Split, dev: Split, test: Split, classes: int, seed: int
 ) -> Fit:
-    """Train with each setting, and return the best on dev; ties go to the first setting."""
+    """Train with each setting, and return the (first) fit that is best on dev."""
     best: tuple[float, Setting, nn.Module] | None = None
     for setting in settings:
         accuracy, model = fit(setting, train, dev, classes, seed)
@@ -118,7 +124,7 @@ def tuned(
 def fit(
     setting: Setting, train: Split, dev: Split, classes: int, seed: int, longest: int = LONGEST
 ) -> tuple[float, nn.Module]:
-    """Train one classifier; return its best accuracy on dev, and the model with that accuracy."""
+    """Train one classifier, and return its best accuracy on dev with the corresponding model."""
     torch.manual_seed(seed)
     model = network(setting, train.vectors, classes).to(train.vectors.device)
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=setting.decay, fused=FUSED)
@@ -150,7 +156,7 @@ def train_epoch(
 
 @torch.no_grad()
 def right(model: nn.Module, split: Split) -> NDArray[np.bool_]:
-    """Return whether the predicted label is correct, for each sentence."""
+    """Return for each sentence whether the predicted label is correct."""
     model.eval()
     parts = zip(split.vectors.split(PART), split.labels.split(PART), strict=True)
     found = [model(part).argmax(dim=1).eq(labels) for part, labels in parts]

@@ -30,13 +30,14 @@ from fairseq_posattn.trees.sentence import Sentence
 
 EMBEDDINGS = "embeddings"
 TOKENS = 8000  # maximum number of pieces in a batch, including padding
-STRANGE, TOO_STRANGE = 0.02, 0.25  # shares of unknown pieces from which to warn, and to refuse
+STRANGE, TOO_STRANGE = 0.02, 0.25  # shares of unknown pieces for a warning, and for an error
 
 
 class Codecs(NamedTuple):
-    """How to segment raw text for data without prepare.json.
+    """The segmentation of raw text for data without prepare.json.
 
-    bpe: subword-nmt codes, or a sentencepiece .model file. moses: language of the Moses tokeniser.
+    bpe: codes of subword-nmt, or a sentencepiece .model file.
+    moses: the language of the Moses tokeniser.
     """
 
     bpe: str | None = None
@@ -63,10 +64,12 @@ class Batch(NamedTuple):
     """The encoder output for a batch of sentences.
 
     numbers: the indices of the sentences.
-    layers: the hidden states before the first layer and after each layer, each B T C.
-    embeddings: the embeddings of the pieces, B T C.
-    real: which positions contain pieces, without special symbols, B T.
-    end: which position contains `</s>`, B T.
+    layers: the hidden states before the first layer and after each layer, each of shape (batch,
+        length, width).
+    embeddings: the embeddings of the pieces, of shape (batch, length, width).
+    real: a mask of the positions that contain pieces rather than special symbols, of shape (batch,
+        length).
+    end: a mask of the position of `</s>`, of shape (batch, length).
     """
 
     numbers: np.ndarray
@@ -78,7 +81,7 @@ class Batch(NamedTuple):
 
 @dataclass
 class SentenceEncoder:
-    """Encodes raw sentences as for translation, or sentences with given trees."""
+    """Encodes raw sentences as in translation, or sentences with given trees."""
 
     loaded: Loaded
     data: str
@@ -99,7 +102,7 @@ class SentenceEncoder:
 
     @cached_property
     def pipeline(self) -> TextPipeline | None:
-        """The text pipeline of the data, or None if posattn prepare did not write them."""
+        """The text pipeline of the data, or None if posattn prepare did not build the data."""
         return TextPipeline.load(self.data) if text_pipeline.exists(self.data) else None
 
     @property
@@ -116,7 +119,8 @@ class SentenceEncoder:
     def needs_parses(self) -> bool:
         """Whether sentences must be parsed before they can be encoded.
 
-        This also applies to models without trees if the parser's words were segmented.
+        This also applies to a model that reads no trees, if its training data were tokenised by the
+        parser.
         """
         if self.pipeline is None:
             return self.reads_trees
@@ -126,7 +130,7 @@ class SentenceEncoder:
         return self.reads_trees and config.parsed
 
     def normal(self, sentence: Sentence) -> Sentence:
-        """Normalise the words of a sentence like the training data."""
+        """Normalise the words of a sentence in the same way as the training data."""
         if self.pipeline is None:
             return sentence
         language, normal = self.pipeline.config.source_language, self.pipeline.normal
@@ -137,7 +141,7 @@ class SentenceEncoder:
     def segmented(
         self, texts: Sequence[str], trees: Sequence[Sentence] | None
     ) -> list[SegmentedLine]:
-        """Segment sentences: raw texts, or the words of their trees if these are given."""
+        """Segment raw texts or, if trees are given, the words of the trees."""
         pipeline = self.pipeline
         if pipeline is None:
             return [spelled(self.encode(text), self.loaded.separator) for text in texts]
@@ -154,7 +158,7 @@ class SentenceEncoder:
 
     @cached_property
     def codecs(self) -> list[Any]:
-        """The chosen codecs, or those of the training."""
+        """The specified codecs, or else those that the model was trained with."""
         if any(self.chosen):
             return self.chosen.build()
         cfg = self.loaded.cfg
@@ -162,7 +166,7 @@ class SentenceEncoder:
         return [codec for codec in built if codec is not None]
 
     def codec_checksums(self) -> list[str]:
-        """Return checksums that identify the segmentation if there is no prepare.json."""
+        """Checksums that identify the segmentation if there is no prepare.json."""
         if self.pipeline is not None:
             return []
         named = [part for part in (self.loaded.cfg.bpe, self.loaded.cfg.tokenizer) if part]
@@ -181,7 +185,7 @@ class SentenceEncoder:
     def batches(
         self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
     ) -> Iterator[Batch]:
-        """Encode all lines, in batches of similar length."""
+        """Encode all lines, in batches of lines of similar length."""
         with torch.no_grad():
             for sample in self.samples(lines, trees):
                 yield self.run(sample)
@@ -204,7 +208,7 @@ class SentenceEncoder:
     def samples(
         self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
     ) -> Iterator[dict]:
-        """Yield fairseq samples, each of sentences of similar length."""
+        """Yield batches of sentences of similar length, in fairseq's format."""
         dictionary = self.task.source_dictionary
         tokens = [
             dictionary.encode_line(line.pieces, add_if_not_exist=False, append_eos=True).long()
@@ -235,7 +239,7 @@ class SentenceEncoder:
         self.refuse_strange(tokens)
 
     def refuse_strange(self, tokens: Sequence[Tensor]) -> None:
-        """Warn about out-of-vocabulary pieces; refuse text that was apparently not segmented."""
+        """Warn about out-of-vocabulary pieces; raise an InputError if text seems unsegmented."""
         unknown = sum(int(ids.eq(self.task.source_dictionary.unk()).sum()) for ids in tokens)
         share = unknown / max(1, sum(len(ids) - 1 for ids in tokens))
         if share >= TOO_STRANGE and self.pipeline is None and not self.codecs:
@@ -281,7 +285,7 @@ class SentenceEncoder:
 
 
 def similar(tokens: Sequence[Tensor]) -> Iterator[list[int]]:
-    """Group sentence indices by length into batches of at most TOKENS pieces with padding."""
+    """Group sentence indices by length into batches of at most TOKENS pieces, including padding."""
     batch: list[int] = []
     for number in sorted(range(len(tokens)), key=lambda k: (len(tokens[k]), k)):
         if batch and (len(batch) + 1) * len(tokens[number]) > TOKENS:

@@ -25,10 +25,10 @@ NONE, PARSED, GIVEN = "none", "parsed", "given"
 
 @dataclass(frozen=True)
 class TaskTrees:
-    """The trees of a task's sentences, before control trees such as chain replace them.
+    """The trees of a task's sentences, before control trees (such as chain) replace them.
 
-    kind: gold, parsed, given or none.
-    checksum: the checksum of the file with the trees.
+    kind: "gold", "parsed", "given" or "none".
+    checksum: the checksum of the file that contains the trees.
     """
 
     kind: str
@@ -38,10 +38,10 @@ class TaskTrees:
 
 @dataclass(frozen=True)
 class TreeSource:
-    """Provides the trees of tasks.
+    """Provides the trees for the sentences of tasks.
 
-    kind: the kind of the trees in --trees: gold, parsed, or given if unknown. Trees of changed
-        sentences never count as gold.
+    kind: the kind of the trees in --trees: "gold", "parsed", or "given" if unknown. Trees of
+        sentences that a task has changed never count as gold.
     """
 
     request: ProbeRequest
@@ -50,9 +50,9 @@ class TreeSource:
     def trees(
         self, task: ProbingTask, examples: Sequence[Example], encoder: SentenceEncoder
     ) -> TaskTrees:
-        """Return the trees of a task, or none if neither the model nor its data need them.
+        """Return the trees of a task, or no trees if neither the model nor its data require them.
 
-        Raise an InputError if trees are missing or do not match the sentences.
+        Raises InputError if trees are missing or do not match the sentences.
         """
         if not encoder.needs_parses:
             return TaskTrees(NONE, None)
@@ -60,7 +60,7 @@ class TreeSource:
         parsed = self.request.kept / "parsed"
         if path is None:
             remedy = (
-                f"parse the sentences of {task.name} yourself, and name the folder with --trees"
+                f"parse the sentences of {task.name} yourself, and give the folder with --trees"
             )
             texts = [example.text for example in examples]
             start = parsed / task.file
@@ -77,11 +77,11 @@ class TreeSource:
             text = example.text
             if encoder.pipeline is not None:
                 text = encoder.pipeline.normal(text, encoder.pipeline.config.source_language)
-            match(text, sentence.tokens, sentence.where)  # refuses trees of other sentences
+            match(text, sentence.tokens, sentence.where)  # rejects trees of other sentences
         return TaskTrees(kind, sentences, sha256(path))
 
     def given(self, task: ProbingTask) -> Path | None:
-        """Return the file with the trees of a task, or None if the sentences must be parsed."""
+        """Return the file with the trees of a task, or None if its sentences must be parsed."""
         if self.request.trees is None:
             return None
         paths = [self.request.trees / f"{task.file}{end}" for end in ENDS]
@@ -97,9 +97,9 @@ class TreeSource:
 def parsed_file(
     encoder: SentenceEncoder, texts: Sequence[str], start: Path, workers: int, remedy: str
 ) -> Path:
-    """Parse texts like the training data, and return the path of START.conllu.xz.
+    """Parse texts in the same way as the training data, and return the path START.conllu.xz.
 
-    remedy: the end of the error message if stanza did not parse the training data.
+    remedy: the end of the error message for training data not parsed by stanza.
     """
     pipeline = encoder.pipeline
     if pipeline is None or pipeline.config.parser.parser != "stanza":

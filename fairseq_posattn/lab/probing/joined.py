@@ -1,4 +1,4 @@
-"""Join the results of one or several files of posattn probe; refuse files that do not match."""
+"""Join the results in one or several files of posattn probe, and reject files that do not match."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ OF_TREEBANK = {"sha256": "files", "first": "--first", "rank": "--rank"}
 
 @dataclass(frozen=True)
 class Row:
-    """A table row: one layer of a system, of its untrained counterpart or of its embeddings.
+    """A table row: a layer of a trained or untrained system, or the embeddings of a system.
 
-    trees: the kinds of trees that were read, for instance "gold; parsed in BShift, SOMO".
+    trees: the kinds of trees that the model read, for instance "gold; parsed in BShift, SOMO".
     """
 
     system: str
@@ -46,7 +46,7 @@ class Row:
 class Results:
     """The joined results of one or several files.
 
-    Raise an InputError if classifiers, pooling or sentences differ, or if a model occurs twice.
+    Raises InputError if the classifiers, pooling or sentences differ, or if a model occurs twice.
     """
 
     def __init__(self, probes: Sequence[Probes], paths: Sequence[str]):
@@ -64,15 +64,15 @@ class Results:
             for name, task in one.tasks.items():
                 if self.tasks.setdefault(name, task) != task:
                     raise InputError(
-                        f"{path}: {name} has other sentences than in {paths[0]}; probe both models "
-                        "on the same folder of tasks"
+                        f"{path}: the sentences of {name} differ from those in {paths[0]}; probe "
+                        "both models on the same folder of tasks"
                     )
         refuse_other_treebanks(self.probes, paths)
         refuse_repeated(self.probes, paths)
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of the tasks, in the order of the published table."""
+        """The names of the tasks, in the order of Wang et al. (2019), Table 3."""
         return [name for name in TASKS if name in self.tasks]
 
     @cached_property
@@ -85,19 +85,19 @@ class Results:
         return found
 
     def runs(self, row: Row, task: str) -> list[list[Accuracy]]:
-        """Return a list for each run, with an accuracy for each seed of the classifier."""
+        """Return a list for each run, with one result per random seed of the classifier."""
         return [run for _, run in sorted(grouped(self.cells.get(row, {}).get(task, []), "run"))]
 
     def hits(self, row: Row, task: str) -> Hits:
-        """Return for each run and test sentence how often the prediction is correct over seeds."""
+        """Return, for each run and test sentence, the share of seeds with a correct prediction."""
         test = self.tasks[task].test
         runs = self.runs(row, task)
         return np.array([np.mean([one.hits(test) for one in run], axis=0) for run in runs])
 
     def on_test(self, row: Row, task: str) -> list[float]:
-        """Return the test accuracy of each run in %, averaged over the seeds of the classifier.
+        """Return the test accuracy of each run in %, averaged over the classifier's random seeds.
 
-        If there is only one run, return the accuracy of each seed.
+        If there is only one run, return the accuracy for each seed instead.
         """
         hits = self.hits(row, task)
         if len(hits) == 1:
@@ -111,7 +111,7 @@ class Results:
 
 
 def kinds_of_trees(accuracies: Sequence[Accuracy]) -> str:
-    """Name the kind of trees of most tasks, then other kinds with their tasks."""
+    """Return the most frequent kind of trees, followed by other kinds and their tasks."""
     tasks = {
         kind: list(dict.fromkeys(one.task for one in same))
         for (kind,), same in grouped(accuracies, "trees")
@@ -130,13 +130,13 @@ def refuse_other_treebanks(probes: Sequence[Probes], paths: Sequence[str]) -> No
         for name, what in OF_TREEBANK.items():
             if getattr(one.treebank, name) != getattr(known, name):
                 raise InputError(
-                    f"{path}: words were probed with other {what} than in {where}; probe both "
+                    f"{path}: words were probed with different {what} than in {where}; probe both "
                     "models with the same options"
                 )
 
 
 def refuse_repeated(probes: Sequence[Probes], paths: Sequence[str]) -> None:
-    """Raise an InputError if a result occurs twice, as it would count as another run."""
+    """Raise an InputError if a result occurs twice, because it would count as a second run."""
     seen: dict[tuple[Any, ...], str] = {}
     for one, path in zip(probes, paths, strict=True):
         for key in [
@@ -145,13 +145,14 @@ def refuse_repeated(probes: Sequence[Probes], paths: Sequence[str]) -> None:
         ]:
             if key in seen:
                 raise InputError(
-                    f"{path}: the results of {key[0]} are also in {seen[key]}; name each model once"
+                    f"{path}: the results of {key[0]} are also in {seen[key]}; include each model "
+                    "once"
                 )
             seen[key] = path
 
 
 def with_own_runs(probes: Sequence[Probes]) -> Iterator[Probes]:
-    """Renumber runs, so that each checkpoint of a system is one run across all files."""
+    """Renumber the runs across all files, so that each checkpoint of a system is a separate run."""
     numbers: dict[str, dict[tuple[Any, ...], int]] = {}
 
     def number(record: Any, file: int) -> int:

@@ -1,4 +1,4 @@
-"""Probe trained models: encode the sentences of tasks, and train classifiers on the vectors."""
+"""Probe trained models: encode the sentences of tasks, and train classifiers on their vectors."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ NO_HIDDEN_LAYER = ("WC",)
 
 @dataclass(frozen=True)
 class Probing:
-    """The common part of probing sentences and words: load models, encode, select layers.
+    """The base class for probing sentences and words; it loads models and encodes sentences.
 
-    Each model is probed both trained and untrained.
+    Each model is probed after training and, for comparison, before training.
     """
 
     request: ProbeRequest
 
     def encoders(self, model: Named) -> Iterator[tuple[dict[str, Any], SentenceEncoder]]:
-        """Yield the trained and then the untrained encoder, each after its fields of OfModel."""
+        """Yield the trained and then the untrained encoder, each with its fields of OfModel."""
         request = self.request
         assert request.data is not None
         checksum = sha256(model.path) if model.path.is_file() else ""
@@ -76,10 +76,11 @@ class Probing:
         rows: int,
         encode: Encode,
     ) -> Vectors:
-        """Encode sentences, or read their vectors from an earlier run with the same inputs.
+        """Encode sentences, or read their vectors from the cache of a run with the same inputs.
 
-        what: a description of the sentences for log messages. of: further inputs that the vectors
-        depend on, besides the model and its data. rows: the number of vectors.
+        what: a description of the sentences for log messages.
+        of: inputs that the vectors depend on, in addition to the model and its data.
+        rows: the number of vectors.
         """
         assert self.request.data is not None
         folder = Path(self.request.data)
@@ -99,8 +100,8 @@ class Probing:
         return file.make(sentences, rows, encode)
 
     def layers(self, vectors: Vectors) -> dict[str, np.ndarray]:
-        """Return the vectors of the requested layers by name."""
-        top, layer = vectors.shape[1] - 2, self.request.layer  # the last "layer" is embeddings
+        """Return the vectors of the requested layers, by layer name."""
+        top, layer = vectors.shape[1] - 2, self.request.layer  # the last "layer": embeddings
         check_layer(layer, top)
         if layer == TOP or not top:
             return {TOP: vectors[:, top]}
@@ -113,8 +114,10 @@ class Probing:
     def chosen(
         self, about: dict[str, Any], *parts: Vectors
     ) -> Iterator[tuple[dict[str, Any], list[np.ndarray]]]:
-        """Yield the vectors of all parts, for each requested layer and for a trained model's
-        embeddings, each after the fields of its results."""
+        """Yield the result fields and the vectors of all parts for each requested layer.
+
+        For a trained model, also yield them for the embeddings.
+        """
         layers = [self.layers(part) for part in parts]
         for layer in layers[0]:
             yield {**about, "layer": layer}, [part[layer] for part in layers]
@@ -207,7 +210,7 @@ class TaskProbing(Probing):
     def fits(
         self, task: LabelledTask, vectors: np.ndarray, about: dict[str, Any]
     ) -> Iterator[Accuracy]:
-        """Train and evaluate the classifier with each seed."""
+        """Train and evaluate the classifier with each random seed."""
         device = "cuda" if torch.cuda.is_available() and not self.request.cpu else "cpu"
         train, dev, test = (
             Split(
@@ -236,7 +239,10 @@ class TaskProbing(Probing):
 
 
 def check_layer(layer: str, top: int) -> None:
-    """Raise an InputError if an encoder with this top layer does not provide the layer."""
+    """Raise an InputError if an encoder does not provide this layer.
+
+    top: the number of the encoder's top layer.
+    """
     if not top and layer not in (TOP, ALL):
         raise InputError(f"--layer {layer}: this encoder provides only its top layer; use top")
     if layer.isdecimal() and int(layer) > top:
@@ -244,7 +250,7 @@ def check_layer(layer: str, top: int) -> None:
 
 
 def untrained(loaded: Loaded) -> Loaded:
-    """Return the same model before training; parameters are drawn with the training's seed."""
+    """Return the same model before training, initialised with the training run's random seed."""
     torch.manual_seed(loaded.cfg.common.seed)
     model = loaded.task.build_model(loaded.cfg.model)
     model.to(next(loaded.model.parameters()).device).eval()
@@ -253,7 +259,7 @@ def untrained(loaded: Loaded) -> Loaded:
 
 
 def shown_trees(encoder: SentenceEncoder, kind: str) -> str:
-    """Return the kind of trees that the encoder reads: none, a control, or this kind."""
+    """Return the kind of trees that the encoder reads: none, control trees, or `kind`."""
     if not encoder.reads_trees:
         return NONE
     control = encoder.task.new_text.control

@@ -1,4 +1,4 @@
-"""Add probing results to the report: a figure of accuracies, tables, and maps of heads."""
+"""Add probing results to the report: a plot of accuracies, tables, and maps of heads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def section(probes: Sequence[Probes], paths: Sequence[str]) -> ExtraSection:
 
 
 def figure(results: Results) -> Markup:
-    """Plot the accuracy and interval of each model by task; open circles are untrained models."""
+    """Plot the accuracy and confidence interval of each model by task.
+
+    Open circles represent untrained models.
+    """
     rows = [row for row in results.cells if row.kind in (TRAINED, UNTRAINED)]
     systems = list(dict.fromkeys(row.system for row in rows))
     with drawing("probes", (WIDTH, HEIGHT), "Accuracy on test") as (axes, done):
@@ -75,14 +78,14 @@ def label(row: Row) -> str:
 
 
 def maps(heads: Sequence[HeadLooks]) -> Iterator[MapGroup]:
-    """Yield the maps of each model: how often each head attends to each place."""
+    """Yield the maps of each model, which show how often each head attends to each place."""
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
         title = visible(f"{row_name(system, kind)}, run {run}, trees: {trees}")
         yield MapGroup(title, [map_of(found, place) for place in PLACES])
 
 
 def map_of(heads: Sequence[HeadLooks], place: str) -> HeadMap:
-    """Return the map of one place; shades range from white (0 %) to dark (100 %)."""
+    """Return the map of one place, from white (0 %) to dark (100 %)."""
     layers = grouped(heads, "layer")
     rows = [
         [shade(getattr(one, place), 0, 100, "{:.0f}".format) for one in of_layer]

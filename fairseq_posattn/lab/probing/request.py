@@ -28,7 +28,7 @@ class ProbeRequest:
     """A request to probe models or to show results; each field is an option of posattn probe."""
 
     data: str | None = option(
-        "binarised data of the models; sentences are segmented in the same way",
+        "binarised training data of the models; sentences are segmented in the same way",
         metavar="DATA",
         nargs="?",
     )
@@ -45,7 +45,7 @@ class ProbeRequest:
     )
     tasks: Path | None = option("folder with the tasks", None, metavar="FOLDER", type=Path)
     task: list[str] | None = option(
-        "tasks of the folder to use, e.g. SentLen WC (default: all)", None, metavar="NAME"
+        "tasks to use, e.g. SentLen WC (default: all)", None, metavar="NAME"
     )
     trees: Path | None = option(
         "read the trees of TASK.txt from FOLDER/TASK.conllu, which may be compressed (default: "
@@ -90,14 +90,16 @@ class ProbeRequest:
         nargs=3,
     )
     gold: bool = option(
-        "--heads: models read the trees of these files (default: parse the sentences)", False
+        "with --heads: models read the trees in these files (default: parse the sentences)", False
     )
     rank: int = option(
-        "--heads: rank of the structural probes (default: the width of the vectors)",
+        "with --heads: rank of the structural probes (default: the width of the vectors)",
         0,
         type=positive,
     )
-    first: int = option("--heads: read only the first N sentences of each file", 0, type=positive)
+    first: int = option(
+        "with --heads: read only the first N sentences of each file", 0, type=positive
+    )
     no_untrained: bool = option("do not probe the untrained models", False)
     json: Path | None = option("write all results to this file", None, type=Path)
     work: Path | None = option(
@@ -129,21 +131,21 @@ class ProbeRequest:
 
     @property
     def kept(self) -> Path:
-        """The folder in which vectors and parsed sentences are stored."""
+        """The folder that caches vectors and parsed sentences."""
         if self.work or not self.json:
             return self.work or Path(".work")
         return self.json.with_suffix(".work")
 
     def refuse_incomplete(self) -> None:
-        """Raise an InputError if options are missing, or if one would have no effect."""
+        """Raise an InputError if an option is missing or would have no effect."""
         if not (self.path or self.vectors or self.results):
             raise InputError(
-                "there is nothing to probe or show; name --path, --vectors or --results"
+                "there is nothing to probe or show; use --path, --vectors or --results"
             )
         if (self.path or self.vectors) and not ((self.tasks or self.heads) and self.json):
             raise InputError("options are missing; add --json FILE, and --tasks FOLDER or --heads")
         if self.path and not self.data:
-            raise InputError("DATA is missing; name the training data of the models before --path")
+            raise InputError("DATA is missing; give the training data of the models before --path")
         if self.heads and (self.tasks or self.vectors or self.trees):
             raise InputError(
                 "--heads cannot be combined with --tasks, --trees or --vectors; run them separately"
@@ -161,7 +163,7 @@ class ProbeRequest:
             for name in names.split() if not chosen else ():
                 if getattr(self, name) != getattr(plain, name):
                     acting = "--" + name.replace("_", "-")
-                    raise InputError(f"{acting} has no effect without {kind}; leave it out")
+                    raise InputError(f"{acting} has no effect without {kind}; omit this option")
         if self.trees_are and not self.trees:
             raise InputError("--trees-are has no effect without --trees; add --trees FOLDER")
 
@@ -175,7 +177,7 @@ class Named(NamedTuple):
 
 
 def named(words: Sequence[str]) -> list[Named]:
-    """Parse arguments of the form NAME=PATH or PATH; runs of a name are numbered from 0."""
+    """Parse arguments of the form NAME=PATH or PATH; number the runs of each name from 0."""
     found: list[Named] = []
     bare = [Path(word).absolute() for word in words if "=" not in word or Path(word).exists()]
     folders = Counter(path.parent for path in bare if not path.is_dir())

@@ -1,4 +1,4 @@
-"""Define the JSON file of posattn probe: results of probes, and what they depend on."""
+"""Define the JSON of posattn probe, which contains probing results and their inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbedTask(Open):
-    """A task and its size."""
+    """The size and origin of a task."""
 
     train: Whole = has("number of training sentences")
     dev: Whole = has("number of dev sentences")
@@ -33,7 +33,7 @@ class ProbedTask(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class OfModel(Open):
-    """The fields of every result that identify the model and the trees that it read."""
+    """The fields of each result that identify the model and the trees that it read."""
 
     system: Text = has("name of the system")
     run: Whole = has("index of the run (training), from 0")
@@ -74,7 +74,7 @@ class Accuracy(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadLooks(OfModel):
-    """Which words of a treebank one attention head attends to most."""
+    """How often one attention head attends most to each place, in % of the words in a treebank."""
 
     layer: Whole = has("layer, counted from 0")
     head: Whole = has("head, counted from 0")
@@ -87,7 +87,7 @@ class HeadLooks(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceOffset(OfModel):
-    """The best fixed offset to parents or children, a baseline for heads.
+    """The best fixed offset to parents or children, which is a baseline for attention heads.
 
     It was chosen on dev and evaluated on test.
     """
@@ -117,13 +117,13 @@ class RelationHead(OfModel):
     offset_accuracy: Number = has("accuracy of the offset, in %")
 
 
-FIGURES = {"distance": ("uuas", "spearman"), "depth": ("root", "spearman")}  # of a word probe
+FIGURES = {"distance": ("uuas", "spearman"), "depth": ("root", "spearman")}  # of structural probes
 LABELS = ("accuracy", "selectivity")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordProbe(OfModel):
-    """The result of a probe of word vectors."""
+    """The result of probing word vectors."""
 
     layer: Text = has("layer: a number, or top")
     probe: Text = has("distance, depth, UPOS or relation")
@@ -141,7 +141,7 @@ class WordProbe(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Treebank(Open):
-    """The sentences with which words and heads were probed."""
+    """The sentences on which words and heads were probed."""
 
     sha256: list[Text] = has("checksums of the files for train, dev and test")
     first: Whole = has("number of sentences read from each file; 0 means all")
@@ -154,7 +154,7 @@ class Treebank(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Probes(Open):
-    """The content of a file of posattn probe."""
+    """The contents of a file written by posattn probe."""
 
     version: Text = has("version of fairseq_posattn")
     classifier: Text = has("senteval, mlp or linear")
@@ -183,7 +183,7 @@ class Probes(Open):
 
 
 def row_name(system: str, kind: str, layer: str = "top") -> str:
-    """Return the name of a system's vectors in tables, such as "base, untrained, layer 2"."""
+    """Return the name of a row in tables, such as "base, untrained, layer 2"."""
     parts = [system]
     if kind not in (TRAINED, VECTORS):
         parts.append(kind)

@@ -1,8 +1,8 @@
 """Predict trees from word vectors with the structural probes of Hewitt and Manning (2019).
 
-A probe is a matrix B. The distance probe fits |B (h_i - h_j)|^2 to the distance of two words in the
-tree, the depth probe |B h_i|^2 to the depth of a word. The loss of a sentence is the sum of
-absolute errors, divided by its squared length (distance) or by its length (depth).
+A probe is a matrix B. The distance probe fits |B (h_i - h_j)|^2 to the distance between two words
+in the tree, and the depth probe fits |B h_i|^2 to the depth of a word. The loss of a sentence is
+the sum of absolute errors, divided by the squared length (distances) or by the length (depths).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Padded(NamedTuple):
 
     vectors: Tensor  # B W C
     wanted: Tensor  # true distances, B W W, or depths, B W
-    real: Tensor  # which words are not padding, B W
+    real: Tensor  # mask of the words, B W
 
 
 @dataclass
 class Sentences:
-    """The trees of sentences and the vectors of their words."""
+    """The trees of sentences, and the vectors of their words."""
 
     trees: Sequence[WordTree]
     vectors: NDArray[np.float32]  # words C, with all sentences concatenated
 
     def batches(self, order: Sequence[int], depth: bool) -> Iterator[Padded]:
-        """Yield batches of sentences in this order, with true depths or distances."""
+        """Yield batches of sentences in this order, with their true depths or distances."""
         ends = np.cumsum([0, *map(len, self.trees)])
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
@@ -70,7 +70,10 @@ class Probe(nn.Module):
         self.depth = depth
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Predict depths (B W) or distances (B W W) from vectors (B W C)."""
+        """Predict depths (batch, words) or distances (batch, words, words).
+
+        vectors: word vectors of shape (batch, words, width).
+        """
         mapped = vectors @ self.matrix
         squares = mapped.square().sum(dim=-1)
         if self.depth:
@@ -78,7 +81,10 @@ class Probe(nn.Module):
         return squares[:, :, None] + squares[:, None] - 2 * mapped @ mapped.transpose(1, 2)
 
     def loss(self, batch: Padded) -> Tensor:
-        """Return the mean loss of the sentences: their mean absolute error per word or pair."""
+        """Return the mean loss over sentences.
+
+        The loss of a sentence is its mean absolute error per word or per pair of words.
+        """
         errors = (self(batch.vectors) - batch.wanted).abs()
         lengths = batch.real.sum(dim=1)
         if self.depth:
@@ -88,9 +94,9 @@ class Probe(nn.Module):
 
 
 def trained(train: Sentences, dev: Sentences, rank: int, depth: bool, seed: int) -> Probe:
-    """Train a probe, and return it with the parameters of the lowest loss on dev.
+    """Train a probe, and return it with the parameters that have the lowest loss on dev.
 
-    After each epoch without improvement, the learning rate is divided by 10; training stops at the
+    After each epoch without improvement, the learning rate is divided by 10. Training stops at the
     fifth such epoch.
     """
     torch.manual_seed(seed)
@@ -138,17 +144,17 @@ def predictions(probe: Probe, sentences: Sentences) -> Iterator[tuple[WordTree, 
 
 
 def scored(probe: Probe, sentences: Sentences) -> dict[str, float]:
-    """Evaluate a probe: UUAS or root accuracy in %, and the rank correlation (Spearman)."""
+    """Evaluate a probe: UUAS or root accuracy in %, and Spearman's rank correlation."""
     found = list(predictions(probe, sentences))
     name, share = ("root", root_accuracy) if probe.depth else ("uuas", uuas)
     return {name: share(found), "spearman": spearman(found, probe.depth)}
 
 
 def uuas(found: Sequence[tuple[WordTree, Floats]]) -> float:
-    """Return the unlabelled undirected attachment score in %, without punctuation.
+    """Return the unlabelled undirected attachment score in %, excluding punctuation.
 
-    Both gold and predicted edges are those of the minimum spanning tree of the distances. As in the
-    authors' program, this also connects words whose parent is a punctuation mark.
+    Gold and predicted edges are those of minimum spanning trees of the distances. Therefore, as in
+    the authors' code, words whose parent is a punctuation mark are connected as well.
     """
     right = total = 0
     for tree, predicted in found:
@@ -161,8 +167,10 @@ def uuas(found: Sequence[tuple[WordTree, Floats]]) -> float:
 
 
 def spanning_tree(distances: NDArray) -> set[frozenset[int]]:
-    """Return the edges of the minimum spanning tree (Prim 1957); of equally short edges, the one
-    between the first words is preferred."""
+    """Return the edges of the minimum spanning tree (Prim 1957).
+
+    Among edges of equal length, the edge between the earliest words is preferred.
+    """
     size = len(distances)
     ranks, upper = np.zeros((size, size), dtype=int), np.triu_indices(size, 1)
     ranks[upper] = distances[upper].argsort(kind="stable").argsort()
@@ -180,8 +188,10 @@ def spanning_tree(distances: NDArray) -> set[frozenset[int]]:
 
 
 def root_accuracy(found: Sequence[tuple[WordTree, Floats]]) -> float:
-    """Return the share of sentences in which the root has the smallest predicted depth, in %,
-    without punctuation."""
+    """Return the percentage of sentences in which the root has the smallest predicted depth.
+
+    Punctuation is excluded.
+    """
     right = total = 0
     for tree, predicted in found:
         if tree.punctuation.all() or 0 not in tree.depths:
@@ -193,9 +203,10 @@ def root_accuracy(found: Sequence[tuple[WordTree, Floats]]) -> float:
 
 
 def spearman(found: Sequence[tuple[WordTree, Floats]], depth: bool) -> float:
-    """Return Spearman's correlation of predicted and true depths or distances.
+    """Return Spearman's correlation between predicted and true depths or distances.
 
-    Distances are correlated per word and averaged. Sentences are averaged per length, then lengths.
+    For distances, the correlations of the words in a sentence are averaged. The results are
+    averaged over the sentences of each length, and then over all lengths.
     """
     of_lengths: dict[int, list[float]] = {}
     for tree, predicted in found:
@@ -208,7 +219,7 @@ def spearman(found: Sequence[tuple[WordTree, Floats]], depth: bool) -> float:
 
 
 def correlations(first: NDArray, second: NDArray) -> Floats:
-    """Return Spearman's correlation of corresponding rows, or nan if a row is constant."""
+    """Return Spearman's correlation for each pair of rows, or nan if a row is constant."""
     with lab_extra("structural probes need"):
         from scipy.stats import rankdata
 

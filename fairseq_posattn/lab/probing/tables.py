@@ -1,4 +1,4 @@
-"""Build the tables of probing results, in the layout of the published one."""
+"""Build the tables of probing results, in the layout of Wang et al. (2019), Table 3."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOLD = " †"
 
 
 def all_tables(results: Results) -> list[Table]:
-    """Return the tables of accuracies and their intervals, and those of words and heads."""
+    """Return the tables of accuracies and confidence intervals, then those of words and heads."""
     of_sentences = []
     if results.cells:
         of_sentences = [accuracies(results), intervals(results), dev_accuracies(results)]
@@ -39,7 +39,7 @@ def accuracies(results: Results) -> Table:
 
 
 def dev_accuracies(results: Results) -> Table:
-    """Return the accuracies on dev, on which the classifiers' hyperparameters were tuned."""
+    """Return the table of accuracies on dev, on which the hyperparameters were tuned."""
     rows: list[list[str | Figures]] = [
         [row.name, row.trees, *(Figures(results.on_dev(row, name)) for name in results.names)]
         for row in results.cells
@@ -50,7 +50,7 @@ def dev_accuracies(results: Results) -> Table:
 
 
 def titles(results: Results) -> list[str]:
-    """Return the names of the tasks, marked if models read gold trees that reveal the label."""
+    """Return the task names. A task is marked if models read gold trees that reveal its labels."""
     every = [one for probe in results.probes for one in probe.accuracies]
     gold = {one.task for one in every if one.trees == "gold"}
     return [
@@ -118,7 +118,7 @@ def notes(results: Results, groups: Mapping[str, Sequence[str]]) -> Iterator[str
 
 
 def intervals(results: Results) -> Table:
-    """Return the 95 % confidence intervals of all accuracies, over sentences and runs."""
+    """Return the table of 95 % confidence intervals of all accuracies, over sentences and runs."""
     rows: list[list[str | Figures]] = []
     for row in results.cells:
         rows.append([row.name, *(interval(results.hits(row, name)) for name in results.names)])
@@ -142,14 +142,14 @@ def interval(hits: Hits) -> str:
 
 
 def bounds(hits: Hits) -> tuple[float, float]:
-    """Return the interval of the mean, clipped to 0 to 1, or to -1 to 1 for differences."""
+    """Return the confidence interval of a mean, clipped to [0, 1], or [-1, 1] for differences."""
     lowest = -1.0 if hits.min() < 0 else 0.0
     low, high = Estimate.of(resampled_means(hits, SAMPLES, SEED)).interval()
     return max(lowest, low), min(1.0, high)
 
 
 def gain(results: Results, row: Row, twin: Row, task: str) -> str:
-    """Return a system's gain over the untrained model, with its interval."""
+    """Return the gain of a system over its untrained model, with a confidence interval."""
     trained, before = results.hits(row, task), results.hits(twin, task)
     if trained.shape != before.shape or not len(trained):
         return NONE

@@ -1,7 +1,7 @@
-"""Read and write files of probing tasks in the format of SentEval.
+"""Read and write probing tasks in the format of SentEval.
 
-Each line has tab-separated columns: the split (tr, va or te), the label, and, as the last one, the
-words of the sentence, separated by spaces. Columns in between are ignored.
+Each line has tab-separated columns. The first column is the split (tr, va or te), the second is the
+label, and the last is the sentence, with words separated by spaces. Other columns are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAMES = {"tr": "train", "va": "dev", "te": "test"}
 
 
 class Example(NamedTuple):
-    """A labelled sentence of a split: tr, va or te."""
+    """A labelled sentence of a split (tr, va or te)."""
 
     split: str
     label: str
@@ -37,7 +37,7 @@ class Example(NamedTuple):
 
 
 def read_examples(path: str | Path) -> Iterator[Example]:
-    """Yield the examples of a file; raise an InputError with the number of a malformed line."""
+    """Yield the examples in a file; raise an InputError for a malformed line."""
     number = 0
     for number, line in enumerate(read_lines(path), start=1):
         columns = line.rstrip().split("\t")
@@ -55,7 +55,7 @@ def read_examples(path: str | Path) -> Iterator[Example]:
             raise InputError(f"{path}:{number}: the line has no label; write it after the split")
         yield Example(columns[0], columns[1], words)
     if not number:
-        raise InputError(f"{path} is empty; name a folder with files of probing tasks")
+        raise InputError(f"{path} is empty; use a folder with complete files of probing tasks")
 
 
 def write_examples(file: TextIO, examples: Iterable[Example]) -> None:
@@ -74,7 +74,10 @@ class LabelledTask:
 
     @cached_property
     def labels(self) -> dict[str, int]:
-        """The index of each label; raise an InputError if dev or test has others than train."""
+        """The index of each label.
+
+        Raises InputError if dev or test contains labels that do not occur in train.
+        """
         names = sorted({example.label for example in self.examples if example.split == "tr"})
         for number, example in enumerate(self.examples, start=1):
             if example.label not in names:
@@ -86,15 +89,18 @@ class LabelledTask:
 
     @cached_property
     def places(self) -> dict[str, np.ndarray]:
-        """The indices of each split's examples; raise an InputError if a split is empty."""
+        """The indices of each split's examples.
+
+        Raises InputError if a split is empty.
+        """
         found = {
             split: np.array([k for k, e in enumerate(self.examples) if e.split == split], dtype=int)
             for split in SPLITS
         }
         if missing := [split for split, places in found.items() if not len(places)]:
             raise InputError(
-                f"{self.path}: {NAMES[missing[0]]} ({missing[0]}) has no sentence; make the file "
-                "again"
+                f"{self.path}: {NAMES[missing[0]]} ({missing[0]}) contains no sentences; make the "
+                "file again"
             )
         return found
 

@@ -1,7 +1,8 @@
 """Define the probing tasks, their files, and the published accuracies.
 
-All tasks but TopRelations are those of Conneau et al. (2018), "What you can cram into a single
-vector". TopRelations replaces TopConst, which needs constituents, for dependency trees.
+All tasks except TopRelations are those of Conneau et al. (2018), "What you can cram into a single
+vector". TopRelations is the dependency-tree counterpart of TopConst, which requires
+constituents.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ class ProbingTask:
 
     name: the name in tables and on the command line.
     file: the name of its file, without .txt.
-    group: surface, syntax or semantics; "" for tasks that published averages exclude.
-    published: the accuracies of SYSTEMS.
-    changes_words: whether some sentences are modified, so that the corpus's trees do not fit.
+    group: surface, syntax or semantics; "" for tasks that the published averages exclude.
+    published: the published accuracies of SYSTEMS.
+    changes_words: whether some sentences are modified, so that the trees of the corpus do not
+        match.
     told_by_trees: whether the tree reveals the label to a model that reads it.
-    labels: the labels of SentEval's file, or their number; 0 if unknown.
+    labels: the labels in SentEval's file, or their number; 0 if unknown.
     """
 
     name: str
@@ -37,7 +39,7 @@ class ProbingTask:
     labels: str | int = 0
 
     def is_of_senteval(self, labels: Collection[str]) -> bool:
-        """Return whether a file with these labels may be SentEval's."""
+        """Return whether a file with these labels may be SentEval's own file."""
         if isinstance(self.labels, int):
             return not self.labels or len(labels) == self.labels
         return set(labels) == set(self.labels.split())

@@ -1,4 +1,4 @@
-"""Probe word vectors and attention heads of trained models against the trees of a treebank."""
+"""Probe the word vectors and attention heads of trained models with the trees of a treebank."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TreebankProbing(Probing):
             if sentence.parents:
                 found.append(sentence)
         if not found:
-            raise InputError(f"{path}: no sentence has a tree; name a treebank")
+            raise InputError(f"{path}: no sentence has a tree; use a treebank")
         return found
 
     def run(self) -> Probes:
@@ -109,7 +109,7 @@ class TreebankProbing(Probing):
         return WordPart(encoder, gold, self.parsed[name])
 
     def parse(self, name: str, encoder: SentenceEncoder) -> list[Sentence]:
-        """Parse the sentences of a part like the training data."""
+        """Parse the sentences of a split in the same way as the training data."""
         remedy = "let the models read the trees of the treebank with --gold"
         texts = [str(sentence) for sentence in self.sentences[name]]
         start = self.request.kept / f"parsed/treebank.{name}"

@@ -1,7 +1,6 @@
-"""Encode sentences and cache their vectors on disk, so that an interrupted run can resume.
+"""Encode sentences and cache their vectors on disk, so that an interrupted run can be resumed.
 
-The name of a cache file is a hash of all inputs: the checkpoint, the data, the sentences, the trees
-and the pooling.
+A cache file is named by a hash of the checkpoint, data, sentences, trees and pooling.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.work.made import Made
 
 CHUNK = 4096  # number of sentences after which progress is saved
-Vectors = NDArray[np.float32]  # sentences x layers x dimensions; the last layer is embeddings
+Vectors = NDArray[np.float32]  # sentences x layers x dimensions; the last layer: embeddings
 Places = NDArray[np.int64]  # row indices of vectors in the file
 Encode = Callable[[int, int], Iterator[tuple[Places, Vectors]]]  # arguments: start, end (exclusive)
 
 
 @dataclass(frozen=True)
 class VectorFile:
-    """The cache file of one set of vectors; `about` contains all that they depend on."""
+    """The cache file of a set of vectors; `about` contains all inputs that affect the vectors."""
 
     folder: Path
     about: dict[str, Any]
@@ -66,16 +65,17 @@ class VectorFile:
         return found
 
     def done(self) -> int:
-        """Return how many sentences an interrupted run has already encoded."""
+        """Return the number of sentences that an interrupted run has already encoded."""
         begun = Made.read(self.note)
         if begun is None or begun.key != self.about or not self.growing.is_file():
             return 0
         return int(begun.answer["done"])
 
     def make(self, sentences: int, rows: int, encode: Encode) -> Vectors:
-        """Encode the sentences that are not in the file yet, and return all vectors.
+        """Encode the sentences that the file does not contain yet, and return all vectors.
 
-        sentences, rows: the number of sentences, and of their vectors.
+        sentences: the number of sentences.
+        rows: the number of their vectors.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.path), full_disk_named(self.folder):
@@ -129,7 +129,7 @@ POOLINGS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 def of_sentences(
     encoder: SentenceEncoder, texts: Sequence[str], trees: Sequence[Sentence] | None, pooling: str
 ) -> Encode:
-    """Return a function that encodes a range of the sentences, one vector per sentence."""
+    """Return a function that encodes a range of the sentences to one vector per sentence."""
 
     def encode(start: int, end: int) -> Iterator[tuple[Places, Vectors]]:
         part = trees and trees[start:end]
@@ -142,8 +142,10 @@ def of_sentences(
 
 
 def joined(layers: Sequence[Tensor]) -> Vectors:
-    """Stack the vectors of all layers (N layers C); pad narrower ones, such as embeddings, with
-    zeros."""
+    """Stack the vectors of all layers into an array of shape (N, layers, width).
+
+    Narrower layers, such as embeddings, are padded with zeros.
+    """
     width = max(x.shape[1] for x in layers)
     filled = [torch.nn.functional.pad(x, (0, width - x.shape[1])) for x in layers]
     found: Vectors = torch.stack(filled, dim=1).float().cpu().numpy()
@@ -151,7 +153,7 @@ def joined(layers: Sequence[Tensor]) -> Vectors:
 
 
 def new_file(path: Path, shape: Sequence[int]) -> np.memmap:
-    """Create a memory-mapped file, and allocate its disk space at once.
+    """Create a memory-mapped file, and allocate its disk space immediately.
 
     Otherwise, writing to the map on a full disk would kill the process (SIGBUS).
     """
@@ -162,9 +164,9 @@ def new_file(path: Path, shape: Sequence[int]) -> np.memmap:
 
 
 def read_text_vectors(path: Path, sentences: int) -> Vectors:
-    """Read vectors of another toolkit: one line of numbers per sentence.
+    """Read vectors of another toolkit from a text file with one line of numbers per sentence.
 
-    Raise an InputError for other text, unequal widths, and a wrong number of lines.
+    Raises InputError for invalid numbers, unequal widths, and a wrong number of lines.
     """
     rows: list[NDArray[np.float32]] = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -172,7 +174,7 @@ def read_text_vectors(path: Path, sentences: int) -> Vectors:
             row = np.array(line.split(), dtype=np.float32)
         except ValueError:
             raise InputError(
-                f"{path}:{number}: the line contains other text than numbers; write numbers only"
+                f"{path}:{number}: the line contains text other than numbers; write numbers only"
             ) from None
         if not len(row) or (rows and len(row) != len(rows[0])) or not np.isfinite(row).all():
             expected = f"{len(rows[0])} finite numbers" if rows else "finite numbers"

@@ -1,7 +1,7 @@
 """Probe word vectors for labels, with a control task (Hewitt and Liang 2019).
 
-The control task assigns each word type a random label from the distribution of the true labels, so
-a probe can only solve it by memorising words. The selectivity of a probe is its accuracy on the
+The control task assigns a random label from the distribution of the true labels to each word type,
+so a probe can solve it only by memorising words. The selectivity of a probe is its accuracy on the
 true labels minus its accuracy on the control task.
 """
 
@@ -24,7 +24,7 @@ from fairseq_posattn.trees.control import Dice
 
 @dataclass(frozen=True)
 class LabelledWords:
-    """The words of all sentences: vectors (N C), forms and labels."""
+    """The words of all sentences: their vectors of shape (words, width), forms and labels."""
 
     vectors: NDArray[np.float32]
     forms: list[str]
@@ -32,7 +32,7 @@ class LabelledWords:
 
 
 def labelled(sentences: Sentences, name: str) -> LabelledWords:
-    """Return the words, labelled with their parts of speech (`tags`) or `relations`."""
+    """Return the words with labels: their parts of speech (`tags`) or their `relations`."""
     return LabelledWords(
         sentences.vectors,
         [form for tree in sentences.trees for form in tree.forms],
@@ -54,7 +54,7 @@ def random_labels(forms: Sequence[str], labels: Sequence[str], seed: int) -> dic
 def selectivity(
     train: LabelledWords, dev: LabelledWords, test: LabelledWords, seed: int
 ) -> dict[str, float]:
-    """Return the test accuracies for the true and the random labels, and their difference, in %."""
+    """Return the test accuracies for true and random labels, and their difference, in %."""
     forms = [*train.forms, *dev.forms, *test.forms]
     control = random_labels(forms, train.labels, seed)
     true = accuracy(train, dev, test, seed)
@@ -66,7 +66,7 @@ def selectivity(
 
 
 def accuracy(train: LabelledWords, dev: LabelledWords, test: LabelledWords, seed: int) -> float:
-    """Return the test accuracy of a linear classifier in %; labels not in train count as wrong."""
+    """Return a linear classifier's test accuracy in %; labels not in train count as wrong."""
     numbers = {label: k for k, label in enumerate(sorted(set(train.labels)))}
     splits = [
         Split(

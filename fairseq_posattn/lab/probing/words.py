@@ -1,4 +1,4 @@
-"""Encode the words of a treebank as the means of their pieces, and prepare their trees."""
+"""Encode words of a treebank as the mean of their pieces' vectors, and prepare their trees."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fairseq_posattn.trees.sentence import NO_TAGS, Sentence
 
 @dataclass(frozen=True)
 class WordTree:
-    """A treebank sentence, restricted to the words that have pieces of their own.
+    """A treebank sentence, restricted to words that consist of one or more pieces.
 
     forms: the words in lower case.
-    parents: the index of each word's parent among these words; -1 for the root, and if the parent
-        has no pieces.
-    distances, depths: in edges of the complete tree.
-    punctuation: which words are punctuation.
+    parents: the index of each word's parent among these words; -1 for the root, and for words whose
+        parent has no pieces.
+    distances, depths: the numbers of edges in the complete tree.
+    punctuation: a mask of the words that are punctuation.
     """
 
     forms: list[str]
@@ -39,7 +39,10 @@ class WordTree:
 
     @classmethod
     def of(cls, sentence: Sentence, counts: Sequence[int]) -> WordTree:
-        """Restrict a sentence to its words with pieces. counts: the number of pieces per word."""
+        """Restrict a sentence to its words with pieces.
+
+        counts: the number of pieces of each word.
+        """
         kept = np.flatnonzero(counts)
         places = np.full(len(counts) + 1, -1)
         places[kept] = np.arange(len(kept))
@@ -61,7 +64,7 @@ class WordTree:
 
 
 def distances(parents: Sequence[int]) -> NDArray[np.int64]:
-    """Return the number of edges between each pair of words; parents count from 1."""
+    """Return the number of edges between each pair of words; the indices of parents start at 1."""
     size = len(parents)
     above = np.zeros((size, size), dtype=bool)  # for each word, itself and its ancestors
     for word in range(size):
@@ -77,7 +80,7 @@ def distances(parents: Sequence[int]) -> NDArray[np.int64]:
 
 @dataclass
 class WordPart:
-    """The sentences of one part of a treebank, segmented for a model.
+    """The sentences of one split of a treebank, segmented for a model.
 
     trees: the trees that the model reads, which may differ from those of the treebank.
     """
@@ -107,7 +110,11 @@ class WordPart:
         return np.cumsum([0, *map(len, self.words)])
 
     def encode(self, start: int, end: int) -> Iterator[tuple[Places, Vectors]]:
-        """Yield indices of words among all words, and their vectors (words layers C)."""
+        """Encode the sentences from `start` to `end`, and yield word indices and vectors by batch.
+
+        The indices refer to the words of all sentences; the vectors are of shape (words, layers,
+        width).
+        """
         trees = self.trees and self.trees[start:end]
         for batch in self.encoder.batches(self.lines[start:end], trees):
             numbers = start + batch.numbers
@@ -117,13 +124,16 @@ class WordPart:
 
 
 def word_vectors(batch: Batch, counts: Sequence[Sequence[int]]) -> Vectors:
-    """Return the mean of each word's pieces, with the sentences concatenated: words layers C."""
+    """Return the mean of each word's pieces for all sentences, of shape (words, layers, width)."""
     flat = torch.tensor([n for of_sentence in counts for n in of_sentence])
     word = torch.repeat_interleave(torch.arange(len(flat)), flat).to(batch.real.device)
     return joined([means(x[batch.real], word, flat) for x in [*batch.layers, batch.embeddings]])
 
 
 def means(pieces: Tensor, word: Tensor, counts: Tensor) -> Tensor:
-    """Average pieces (N C) per word. word: the word index of each piece."""
+    """Average the vectors of pieces, of shape (pieces, width), for each word.
+
+    word: the index of each piece's word.
+    """
     sums = pieces.new_zeros(len(counts), pieces.shape[1]).index_add_(0, word, pieces)
     return sums / counts.to(pieces)[:, None]

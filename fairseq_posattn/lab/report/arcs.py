@@ -12,7 +12,7 @@ WORDS, DEPTHS, BOTTOM = 19, 40, 48  # base lines, measured from the lower ends o
 
 
 def tree_svg(layout: TreeLayout) -> str:
-    """Return a tree as an SVG element, with escaped text."""
+    """Return a dependency tree as an SVG element, in which all text is escaped."""
     places, relations = layout.places, layout.relations
     level = LEVEL if relations is None else LABELLED_LEVEL
     feet = level * layout.levels + ROOT + 14
@@ -60,7 +60,7 @@ def _draw_arc(
 
 
 def _draw_head(group: ElementTree.Element, x: float, feet: float) -> None:
-    """Draw an arrow head as a path; a marker would need an id that is unique in the page."""
+    """Draw an arrow head as a path; an SVG marker would need an id that is unique in the page."""
     shape = f"M{x:.1f} {feet:.1f}l-3.6 -7.5q3.6 1.6 7.2 0z"
     ElementTree.SubElement(group, "path", {"class": "head", "d": shape})
 

@@ -60,7 +60,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Look:
-    """The style of a system in all figures."""
+    """The drawing style of a system, which is the same in all figures."""
 
     colour: str
     marker: str
@@ -72,12 +72,12 @@ class Look:
 
     @property
     def dashes(self) -> str:
-        """The line style as a value of SVG's stroke-dasharray."""
+        """The line style as a value of the SVG attribute stroke-dasharray."""
         return {"-": "", "--": "4.5 2.5", ":": "1.5 2"}[self.line]
 
 
 def looks(systems: Sequence[ScoredSystem]) -> dict[str, Look]:
-    """Assign each system name a colour, marker and line style; a single baseline is grey."""
+    """Assign a colour, marker and line style to each system; a unique baseline is grey."""
     names = dict.fromkeys(system.system for system in systems)
     baselines = {system.baseline.system for system in systems if system.baseline}
     markers, found = cycle(MARKERS), {}
@@ -95,7 +95,7 @@ def looks(systems: Sequence[ScoredSystem]) -> dict[str, Look]:
 def drawing(
     name: str, size: tuple[float, float], title: str
 ) -> Iterator[tuple[Axes, Callable[[], str]]]:
-    """Yield axes to draw into, and a function that returns the SVG once the block has ended."""
+    """Yield axes to draw on, and a function that returns the SVG after the block has ended."""
     matplotlib = import_matplotlib()
     found: list[str] = []
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -112,7 +112,7 @@ def drawing(
 
 
 def import_matplotlib():
-    """Import matplotlib lazily; raise an InputError with the remedy if it is not installed."""
+    """Import matplotlib; if it is missing, raise an InputError that explains how to install it."""
     # fairseq enables debug messages of all libraries
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     with lab_extra("the figures need"):
@@ -121,7 +121,10 @@ def import_matplotlib():
 
 
 def inline(text: str, name: str, title: str) -> str:
-    """Prepare an SVG for embedding in a page: prefix its ids with `name`, drop its style sheet."""
+    """Prepare an SVG for embedding in a page.
+
+    Its style sheet is removed, and all ids are prefixed with `name`.
+    """
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     root = ElementTree.fromstring(text)
@@ -138,13 +141,13 @@ def inline(text: str, name: str, title: str) -> str:
 
 
 def alone(text: str) -> str:
-    """Convert an SVG of `inline` to a stand-alone file with a white background."""
+    """Convert an SVG returned by `inline` to a standalone SVG with a white background."""
     sized = re.sub(r' data-(width|height)="', r' \1="', text)
     return sized.replace("<svg ", '<svg style="background: white" ', 1)
 
 
 def prefixed(key: str, value: str, name: str) -> str:
-    """Prefix the ids in the value of an attribute with the name of the figure."""
+    """Prefix the ids in the value of an SVG attribute with the name of the figure."""
     if key == "id":
         return f"{name}-{value}"
     if key.endswith("href") and value.startswith("#"):

@@ -38,12 +38,18 @@ MOST_LABELS = 12  # only the most frequent labels are drawn
 
 @dataclass(frozen=True)
 class Plotter:
-    """Plots the figures of a report as SVG; `name` is the prefix of all ids of a figure."""
+    """Plots the figures of a report as SVG.
+
+    In all methods, `name` is the prefix of the SVG ids in the figure.
+    """
 
     looks: dict[str, Look]
 
     def gaps(self, systems: Sequence[ScoredSystem], measure: str, name: str) -> str:
-        """Plot the gap to the baseline against n; `measure` is bleu or precision."""
+        """Plot the difference from the baseline for each n-gram order.
+
+        measure: bleu or precision.
+        """
         titles = {
             "bleu": "BLEU with n-grams up to n",
             "precision": "Precision of the n-grams of one n",
@@ -60,7 +66,7 @@ class Plotter:
         return done()
 
     def buckets(self, systems: Sequence[ScoredSystem], kind: str, name: str, size=HALF) -> str:
-        """Plot the main score of each bucket of sentences; labels contain the bucket sizes."""
+        """Plot the main score by sentence bucket; the axis labels include the bucket sizes."""
         title, label = KINDS[kind]
         main = main_of(systems)
         found = [{(b.first, b.last): b for b in buckets_of(s, kind)} for s in systems]
@@ -77,7 +83,7 @@ class Plotter:
     def subsets(
         self, systems: Sequence[ScoredSystem], kind: str, name: str, with_legend: bool = False
     ) -> str:
-        """Plot the main score of the sentences with each label."""
+        """Plot the main score for each label of sentences."""
         found = [{part.name: part for part in labels_of(s, kind)} for s in systems]
         order = list(dict.fromkeys(label for groups in found for label in groups))
         main = main_of(systems)
@@ -90,7 +96,10 @@ class Plotter:
         return done()
 
     def words(self, systems: Sequence[ScoredSystem], kind: str, name: str) -> str:
-        """Plot the F1 score of each group of words; labels contain the words in the reference."""
+        """Plot the F1 score for each group of words.
+
+        For groups by frequency, the axis labels include the number of words in the reference.
+        """
         title, label = WORD_KINDS[kind]
         found = [{group.name: group for group in words_of(s, kind)} for s in systems]
         sizes = {one: group.words for groups in found for one, group in groups.items()}
@@ -116,7 +125,7 @@ class Plotter:
         measure: str,
         joined: bool = True,
     ) -> None:
-        """Draw the value of each group and system, with its interval if there is one.
+        """Draw each system's value for each group, with its confidence interval if known.
 
         Systems are shifted horizontally, so that their intervals do not overlap.
         """
@@ -132,7 +141,7 @@ class Plotter:
         axes.margins(x=0.06, y=0.12)
 
     def speed(self, systems: Sequence[ScoredSystem], name: str) -> str:
-        """Plot the translation speed of each system as a bar, lighter if parsing is included."""
+        """Plot the translation speed of each system as a bar; a lighter bar includes parsing."""
         size = (WHOLE[0], 0.9 + 0.42 * len(systems))
         with drawing(name, size, "Sentences translated per second") as (axes, done):
             axes.grid(False)
@@ -155,7 +164,7 @@ class Plotter:
         return done()
 
     def curves(self, systems: Sequence[ScoredSystem], name: str) -> str:
-        """Plot the validation loss by update, and the training loss in a lighter colour."""
+        """Plot validation loss and, in a lighter colour, training loss by number of updates."""
         with drawing(name, WHOLE, "Learning curves") as (axes, done):
             for system in systems:
                 look, curve = self.looks[system.system], curve_of(system)
@@ -195,7 +204,6 @@ class Plotter:
 
 
 def main_of(systems: Sequence[ScoredSystem]) -> str:
-    """Return the name of the systems' main score, such as BLEU."""
     return " or ".join(dict.fromkeys(system.main or "BLEU" for system in systems))
 
 
@@ -204,9 +212,9 @@ def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[fl
 
 
 def signed(number: float, digits: int | None = None) -> str:
-    """Format a number with its sign (U+2212 for minus, none for 0).
+    """Format a number with its sign: U+2212 for minus, and no sign for 0.
 
-    Without `digits`, use the shortest form.
+    digits: number of decimals (default: as many as needed).
     """
     size = f"{abs(number):g}" if digits is None else f"{abs(number):.{digits}f}"
     if float(size) == 0:

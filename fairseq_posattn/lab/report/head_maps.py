@@ -1,4 +1,4 @@
-"""Prepare the report's maps of attention heads, and the learnt numbers of mechanisms."""
+"""Prepare the heat maps of attention heads and the learnt values of mechanisms for the report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
 
 @dataclass(frozen=True)
 class Shade:
-    """A cell of a map: its text, and its shade from 0 (smallest value) to 1 (largest)."""
+    """A cell of a heat map.
+
+    share: shade of the cell, from 0 (smallest value) to 1 (largest value).
+    """
 
     text: str
     share: float
@@ -35,7 +38,7 @@ class HeadMap:
 
 @dataclass(frozen=True)
 class MapGroup:
-    """Head maps under one heading, such as those of one model."""
+    """Heat maps under a common heading, such as those of one model."""
 
     title: str
     maps: Sequence[HeadMap]
@@ -47,9 +50,10 @@ class MapGroup:
 
 @dataclass(frozen=True)
 class ShownHeads:
-    """The head maps and learnt numbers of one system.
+    """The heat maps and learnt values of one system.
 
-    learnt: one row per learnt number and layer: place, name, and a cell for each head.
+    learnt: one row per learnt value and layer, with the location in the model, the name of the
+        value, and one cell per head.
     """
 
     system: ScoredSystem
@@ -71,7 +75,10 @@ def all_heads(systems: Sequence[ScoredSystem]) -> list[ShownHeads]:
 
 
 def about(found: Heads) -> str:
-    """Return the size of the sample, and the share of edges of a baseline without trees."""
+    """Describe the sample size and, if known, how often the previous word is a tree neighbour.
+
+    This is the score of a head that always attends to the previous word.
+    """
     text = f"the mean over {found.sentences:,} sentences"
     if (share := known(found.neighbours)) is not None:
         text += "; a head that always attends to the previous word would have "
@@ -80,7 +87,7 @@ def about(found: Heads) -> str:
 
 
 def map_of(heads: Sequence[Head], name: str) -> HeadMap | None:
-    """Return the map of one measure, or None if it is not known for any head."""
+    """Return the heat map of one measure, or None if its value is unknown for all heads."""
     title, written = MEASURES[name]
     values = {(head.layer, head.head): known(getattr(head, name)) for head in heads}
     there = [value for value in values.values() if value is not None]
@@ -100,7 +107,10 @@ def shade(number: float | None, low: float, high: float, shown: Callable[[float]
 
 
 def learnt_rows(found: Heads, columns: int) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield one row per learnt number and layer; a number of the whole layer is in column 0."""
+    """Yield one row for each learnt value in each layer.
+
+    A value that applies to the whole layer is in column 0.
+    """
     for number in found.numbers or ():
         by_head = dict(zip(number.heads or [0], number.values, strict=True))
         cells = [f"{by_head[k]:.3g}" if k in by_head else "" for k in range(columns)]

@@ -1,4 +1,4 @@
-"""Build the page of posattn report: tables, figures and examples of scored systems."""
+"""Build the HTML page of posattn report: tables, figures and examples of scored systems."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ OF_SCRIPT += ["target_pieces", "decoder_attention", "cross_attention"]
 
 @dataclass(frozen=True)
 class ShownExample:
-    """A translation example of the page; `group` is the index of its system."""
+    """A translation example on the page.
+
+    group: index of its system among the systems with examples.
+    """
 
     example: Example
     system: str
@@ -45,7 +48,7 @@ class ShownExample:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The data that the script of the page needs."""
+        """The data that the script of the page reads."""
         found = as_document(self.example)
         return {**{name: found[name] for name in OF_SCRIPT if name in found}, "system": self.group}
 
@@ -53,9 +56,9 @@ class ShownExample:
 def page(
     systems: Sequence[ScoredSystem], title: str = TITLE, extra: Sequence[ExtraSection] = ()
 ) -> str:
-    """Return the report as HTML.
+    """Return the report as an HTML page.
 
-    extra: additional sections, such as that of probes.
+    extra: additional sections, such as the probing results.
     """
     systems = score_tables.with_marks(systems)
     plotter = Plotter(looks(systems))
@@ -96,7 +99,7 @@ def page(
 def facts(systems: Sequence[ScoredSystem]) -> list[str]:
     """Return the facts at the top of the page: languages, number of systems, and test set size.
 
-    The size is omitted if there are several test sets, as the table then contains it.
+    If there are several test sets, their sizes are omitted here and shown in the table.
     """
     pairs = dict.fromkeys(
         f"{system.source} → {system.target}"
@@ -108,7 +111,7 @@ def facts(systems: Sequence[ScoredSystem]) -> list[str]:
 
 
 def about_test(systems: Sequence[ScoredSystem]) -> str:
-    """Describe the size of a test set, as in "1,000 sentences, 1 reference"."""
+    """Describe the size of a test set, for example "1,000 sentences, 1 reference"."""
     sizes = ((systems[0].sentences, "sentence"), (systems[0].references, "reference"))
     return ", ".join(counted(number, word) for number, word in sizes if number)
 
@@ -129,6 +132,6 @@ def all_examples(systems: Sequence[ScoredSystem]) -> Iterator[ShownExample]:
 
 
 def name_of(system: ScoredSystem, systems: Sequence[ScoredSystem]) -> str:
-    """Return the name of a system, followed by its test set if there are several test sets."""
+    """Return the name of a system, followed by its test set if the report has several."""
     several = len(by_test(systems)) > 1 and system.test
     return f"{system.system}, {system.test}" if several else system.system

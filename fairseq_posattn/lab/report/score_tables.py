@@ -1,4 +1,4 @@
-"""Build the rows of the report's tables, with the best value of each column marked."""
+"""Build the rows of the report's tables, and mark the best value of each column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ ORDERS = range(1, 9)
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the score table: its value for a system, number format and direction."""
+    """A column of the score table.
+
+    value: function that returns the value of a system, or None if it is unknown.
+    """
 
     title: str
     group: str
@@ -55,7 +58,12 @@ FIGURES = (
 
 
 class TableCell(NamedTuple):
-    """A cell: its text, whether it is the best, significance mark and standard deviation."""
+    """A cell of the score table.
+
+    best: whether the cell contains the best value of its column.
+    mark: significance mark.
+    spread: standard deviation, as text.
+    """
 
     text: str
     best: bool
@@ -64,7 +72,10 @@ class TableCell(NamedTuple):
 
 
 def score_columns(systems: Sequence[ScoredSystem]) -> list[Column]:
-    """Return the columns for which a system has a value: usual scores, others, then speeds."""
+    """Return the columns in which at least one system has a value.
+
+    The most common scores come first, then other scores, the number of parameters, and speeds.
+    """
     names = dict.fromkeys([*SCORES, *(name for system in systems for name in system.scores)])
     scores = [
         Column(
@@ -80,7 +91,10 @@ def score_columns(systems: Sequence[ScoredSystem]) -> list[Column]:
 
 
 def digits(name: str, systems: Sequence[ScoredSystem]) -> int:
-    """Return the number of decimals of a score; scores between 0 and 1, as COMET's, need more."""
+    """Return the number of decimals of a score.
+
+    Scores between 0 and 1, such as COMET, need more decimals than other scores.
+    """
     found = [system.scores[name] for system in systems if name in system.scores]
     return min((digits_of(one.score, one.signature) for one in found), default=2)
 
@@ -91,7 +105,7 @@ def lower_is_better(name: str, systems: Sequence[ScoredSystem]) -> bool:
 
 
 def score_rows(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> list[list[TableCell]]:
-    """Return one row of cells for each system of a test set."""
+    """Return one row of cells for each of the systems, which share one test set."""
     best = [best_text(column, systems) for column in columns]
     return [[cell(system, *pair) for pair in zip(columns, best, strict=True)] for system in systems]
 
@@ -107,7 +121,7 @@ def cell(system: ScoredSystem, column: Column, best: str | None) -> TableCell:
 
 
 def best_text(column: Column, systems: Sequence[ScoredSystem]) -> str | None:
-    """Return the text of the best value of a column, or None if all have the same text."""
+    """Return the best value of a column as text, or None if all systems have the same value."""
     values = [v for system in systems if (v := column.value(system)) is not None]
     if not column.better or len({column.written(v) for v in values}) < 2:
         return None
@@ -115,7 +129,7 @@ def best_text(column: Column, systems: Sequence[ScoredSystem]) -> str | None:
 
 
 def with_marks(systems: Sequence[ScoredSystem]) -> list[ScoredSystem]:
-    """Recompute significance marks, with Holm's correction over all tests of the page."""
+    """Recompute the significance marks, with Holm's correction over all tests on the page."""
     marks = iter(
         marked(
             (one, lower_is_better(name, [system]))
@@ -132,7 +146,10 @@ def with_marks(systems: Sequence[ScoredSystem]) -> list[ScoredSystem]:
 
 
 def signatures(systems: Sequence[ScoredSystem]) -> list[tuple[str, str, str]]:
-    """Return (score, signature, systems); systems are named only if signatures differ."""
+    """Return (score, signature, systems) tuples.
+
+    `systems` is empty if all systems have the same signature for this score.
+    """
     found: dict[tuple[str, str], list[ScoredSystem]] = {}
     for system in systems:
         for name, score in system.scores.items():
@@ -154,9 +171,9 @@ def named(systems: Sequence[ScoredSystem]) -> str:
 
 
 class DifferenceRow(NamedTuple):
-    """The difference of a score from the baseline, as text.
+    """The difference of a score from that of the baseline, formatted as text.
 
-    p: p-values of Welch's t-test, the bootstrap and approximate randomisation.
+    p: p-values of Welch's t-test, bootstrap resampling and approximate randomisation.
     """
 
     score: str
@@ -167,7 +184,7 @@ class DifferenceRow(NamedTuple):
 
 
 def differences(systems: Sequence[ScoredSystem]) -> list[tuple[ScoredSystem, list[DifferenceRow]]]:
-    """Return the systems that were compared with a baseline, each with one row per score."""
+    """Return the systems that were compared with a baseline, with one row per score."""
     rows = [
         [difference_row(system, name, one) for name, one in differences_of(system).items()]
         for system in systems
@@ -185,7 +202,7 @@ def difference_row(system: ScoredSystem, name: str, found: Difference) -> Differ
 
 
 def gap_rows(systems: Sequence[ScoredSystem], measure: str) -> list[tuple[ScoredSystem, list[str]]]:
-    """Return one row per system with a cell for each n, empty if the gap is unknown."""
+    """Return one row per system, with one cell per n-gram order (empty if it is unknown)."""
     rows = []
     for system in systems:
         gaps = {gap.n: getattr(gap, measure) for gap in gaps_of(system)}

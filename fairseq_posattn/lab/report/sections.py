@@ -1,4 +1,4 @@
-"""Assemble the sections of the report that contain figures."""
+"""Assemble the report sections that contain figures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INTERVALS = "Thin lines are 95 % intervals over sentences and, for several runs,
 
 @dataclass(frozen=True)
 class TestSet:
-    """The systems, figures and table rows of a section for one test set."""
+    """The systems, figures and table rows of one test set in a section."""
 
     systems: list[ScoredSystem]
     figures: list[Markup]
@@ -37,7 +37,7 @@ class TestSet:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of figures, by test set."""
+    """A report section with figures, grouped by test set."""
 
     id: str
     title: str
@@ -49,7 +49,7 @@ class Section:
 
 @dataclass(frozen=True)
 class ExtraSection:
-    """An additional section with figures, tables and head maps, such as that of probes."""
+    """An additional section with figures, tables and heat maps, such as the probing results."""
 
     id: str
     title: str
@@ -63,7 +63,11 @@ def by_test_set(
     has: Callable[[ScoredSystem], object],
     drawn: Callable[[list[ScoredSystem], str], list[str]],
 ) -> dict[str, TestSet]:
-    """Group the systems for which `has` is true by test set, and draw each group's figures."""
+    """Group systems by test set, and draw the figures of each group.
+
+    has: function that selects the systems to include.
+    drawn: function that returns the figures of a group, given a suffix for their names.
+    """
     found = {}
     for k, (test, group) in enumerate(by_test([s for s in systems if has(s)]).items()):
         found[test] = TestSet(group, [Markup(figure) for figure in drawn(group, f"test{k}")])
@@ -71,7 +75,10 @@ def by_test_set(
 
 
 def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet]:
-    """Return the figures and tables of the gap to the baseline by n-gram order, by test set."""
+    """Return figures and tables of the differences from the baseline by n-gram order.
+
+    The result contains one entry per test set.
+    """
     found = by_test_set(
         systems,
         gaps_of,
@@ -83,7 +90,7 @@ def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet
 
 
 def grouped(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
-    """Return the sections on the main score by kind of sentence, and on F1 by kind of word."""
+    """Return the sections with the main score by sentence group and F1 by word group."""
 
     def buckets(group: list[ScoredSystem], name: str) -> list[str]:
         kinds = [kind for kind in KINDS if any(buckets_of(system, kind) for system in group)]
@@ -110,7 +117,11 @@ def grouped(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
 
 
 def parts(systems: Sequence[ScoredSystem]) -> list[ExtraSection]:
-    """Return a section with tables of labels, and of ranges if a system's were tested."""
+    """Return a section with tables of the scores for each label.
+
+    Tables for ranges, such as sentence lengths, are added if a significance test was run on the
+    ranges.
+    """
     ranges = [
         one for system in systems for parts in (system.buckets or {}).values() for one in parts
     ]
@@ -120,7 +131,6 @@ def parts(systems: Sequence[ScoredSystem]) -> list[ExtraSection]:
 
 
 def speeds(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
-    """Return the sections on translation speed and on training."""
     decoding = by_test_set(
         systems,
         lambda system: speed_of(system, "translation") or speed_of(system, "with_parsing"),

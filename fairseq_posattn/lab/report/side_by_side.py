@@ -1,4 +1,4 @@
-"""Compare two translations of a sentence, with differing words marked."""
+"""Compare two translations of a sentence, and mark the words that differ."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ Parts = list[tuple[str, bool]]  # consecutive parts of a text, and whether they 
 def all_pairs(
     systems: Sequence[ScoredSystem],
 ) -> list[tuple[ScoredSystem, list[tuple[ComparedSentence, Parts, Parts]]]]:
-    """Return for each system the sentences that differ most from its baseline, with the parts of
-    the baseline's and the system's translation."""
+    """Return for each system the sentences that differ most from its baseline.
+
+    Each sentence is followed by the parts of the baseline's translation and of the system's.
+    """
     return [
         (system, [(one, *marked(one.baseline, one.translation)) for one in found])
         for system in systems
@@ -24,7 +26,10 @@ def all_pairs(
 
 
 def marked(before: str, after: str) -> tuple[Parts, Parts]:
-    """Return the parts of two texts, compared by word or, in texts without spaces, by character."""
+    """Split two texts into parts that are equal in both texts and parts that differ.
+
+    The texts are compared word by word or, if they contain no spaces, character by character.
+    """
     space = " " if " " in before or " " in after else ""
     ours, theirs = (text.split() if space else list(text) for text in (after, before))
     matcher = SequenceMatcher(None, theirs, ours, autojunk=False)
@@ -36,7 +41,7 @@ def marked(before: str, after: str) -> tuple[Parts, Parts]:
 
 
 def joined(units: Sequence[str], same: set[int], space: str) -> Parts:
-    """Merge adjacent units that are all equal, or all different."""
+    """Merge adjacent units that are all equal or all different."""
     numbered = [(unit, k not in same) for k, unit in enumerate(units)]
     return [
         (space.join(unit for unit, _ in group), differs)

@@ -1,4 +1,4 @@
-"""Read and check the scored systems of a report, and look up their results."""
+"""Read and validate the scored systems of a report, and look up their results."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ AGAIN = "write it again with posattn score"
 
 
 def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:
-    """Read all systems in the order of the files.
+    """Read all systems, in the order of the files.
 
-    Raise an InputError if two files have the same system and test set.
+    Raises InputError if two files contain the same system and test set.
     """
     found: dict[tuple[str, str], tuple[str, ScoredSystem]] = {}
     for path in map(str, paths):
@@ -37,7 +37,7 @@ def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:
         if key in found:
             other = found[key][0]
             if other == path:
-                raise InputError(f"{path} is named twice; name it once")
+                raise InputError(f"{path} is given twice; give it once")
             test = f" on {system.test}" if system.test else ""
             raise InputError(
                 f"{path}: {system.system}{test} is also in {other}; score all runs of a system "
@@ -48,9 +48,10 @@ def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:
 
 
 def read_system(path: str | Path) -> ScoredSystem:
-    """Read the system in a file of posattn score; its default name is that of the file.
+    """Read the scored system from a JSON file of posattn score.
 
-    Invisible characters are made visible. Raise an InputError for files of other releases.
+    If the file contains no system name, the name of the file is used. Invisible characters are made
+    visible. Raises InputError if the file has a different format version.
     """
     about = read_json_value(path, AGAIN)
     version = about.get("version", VERSION) if isinstance(about, dict) else VERSION
@@ -71,7 +72,7 @@ def by_test(systems: Iterable[ScoredSystem]) -> dict[str, list[ScoredSystem]]:
 
 
 def differences_of(system: ScoredSystem) -> dict[str, Difference]:
-    """Return the differences from the baseline by score; empty without a baseline."""
+    """Return the difference of each score from the baseline; empty if there is no baseline."""
     return (system.baseline and system.baseline.scores) or {}
 
 

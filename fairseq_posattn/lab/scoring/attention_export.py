@@ -27,7 +27,7 @@ from fairseq_posattn.trees.sentence import Sentence
 
 
 class Translator:
-    """Translates sentences of a subset of the data with a loaded model.
+    """Translates sentences of a data subset with a loaded model.
 
     text: function that converts subword units to text.
     """
@@ -44,10 +44,10 @@ class Translator:
         self.generator = self.task.build_generator(self.models, options)
 
     def example(self, number: int, given: Sentence | None, reference: str | None) -> dict[str, Any]:
-        """Return the JSON of one sentence.
+        """Translate one sentence, and return its JSON record.
 
-        given: the sentence in the user's CoNLL-U file, if any.
-        reference: its reference; None for that of the data.
+        given: the same sentence in the user's CoNLL-U file, if there is one.
+        reference: the reference translation; None to take it from the data.
         """
         sample = self.sample(number)
         pieces = self.pieces(sample)
@@ -74,16 +74,16 @@ class Translator:
         }
 
     def sample(self, number: int) -> dict:
-        """Return a batch of one sentence, which therefore has no padding."""
+        """Return a batch that contains one sentence and therefore no padding."""
         return self.to_device(self.dataset.collater([self.dataset[number]]))
 
     def pieces(self, sample: dict) -> list[str]:
-        """Return the pieces of the source, with the end of sentence, which is attended to too."""
+        """Return the source pieces, including the end-of-sentence token."""
         dictionary = self.task.source_dictionary
         return [dictionary[k] for k in sample["net_input"]["src_tokens"][0].tolist()]
 
     def words(self, sample: dict, pieces: Sequence[str]) -> Sentence:
-        """Return the words of the source, with their tree if the data contain one."""
+        """Return the source words, with their tree if the data contain one."""
         tree = tree_in(sample)
         if tree is None:
             return Sentence(join_pieces(" ".join(pieces[:-1]), self.separator).split())
@@ -95,24 +95,24 @@ class Translator:
         return pieces_of_words(pieces[:-1], self.separator) if tree is None else tree[1]
 
     def check(self, given: Sentence, own: Sentence, pieces: Sequence[str], number: int) -> None:
-        """Raise an InputError if a given sentence or its tree differs from that of the data."""
+        """Raise an InputError if a given sentence or its tree differs from the data."""
         unknown = self.task.source_dictionary.unk_word in pieces
         spelled = dense(join_pieces(" ".join(pieces[:-1]), self.separator))
         if own.parents is None and not (unknown or same_text(str(given), spelled)):
             raise InputError(
-                f"{given.where}: sentence {number} is '{given}' here, but '{spelled}' in the "
-                "data; name the CoNLL-U file of this subset"
+                f"{given.where}: sentence {number} is '{given}' here, but '{spelled}' in the data; "
+                "use the CoNLL-U file of this subset"
             )
         if own.parents and given.parents and given.parents != own.parents:
             raise InputError(
-                f"{given.where}: the tree of sentence {number} differs from that in the data; name "
+                f"{given.where}: the tree of sentence {number} differs from that in the data; use "
                 "the CoNLL-U file that the data were made from"
             )
 
     def decoder_maps(self, sample: dict, tokens: torch.Tensor) -> dict[str, Any]:
-        """Return the pieces of the translation, and the decoder's attention while producing them.
+        """Return the target pieces, and the decoder's attention weights during their generation.
 
-        The result is empty for a decoder without attention.
+        The result is empty if the decoder has no attention.
         """
         if not shows_attention(self.models[0].decoder, "self_attn", "encoder_attn"):
             return {}
@@ -129,7 +129,7 @@ class Translator:
 
 
 def tree_in(sample: dict) -> tuple[list[int], list[int]] | None:
-    """Return the parents of the first sentence's words and their numbers of pieces, or None."""
+    """Return the parents and piece counts of the first sentence's words; None without a tree."""
     tree = sample["net_input"].get("source_tree")
     if tree is None:
         return None
@@ -139,7 +139,7 @@ def tree_in(sample: dict) -> tuple[list[int], list[int]] | None:
 
 
 def examples(request: ExampleRequest) -> list[dict[str, Any]]:
-    """Translate the sentences of a request; return their JSON in the order of the request."""
+    """Translate the requested sentences, and return their JSON records in the requested order."""
     loaded, data, numbers = request.load(), request.data, request.sentences
     text = to_text(data, loaded.separator, None)
     translator = Translator(loaded, request.gen_subset, text, request.beam, request.lenpen)
@@ -168,14 +168,14 @@ def read_references(path: str, numbers: Sequence[int]) -> dict[int, str]:
 
 
 def read_trees(path: str, numbers: Sequence[int]) -> dict[int, Sentence]:
-    """Return the sentences of a CoNLL-U file with these numbers."""
+    """Read the sentences with the given numbers from a CoNLL-U file."""
     blocks = list(read_blocks(path))
     check_numbers(numbers, len(blocks), path)
     return {number: with_relations(blocks[number]) for number in numbers}
 
 
 def with_relations(block: ConlluBlock) -> Sentence:
-    """Return the sentence of a block with its untokenised text, and its relations if it has any."""
+    """Parse a sentence, and add its original text; `relations` becomes None if all are `_`."""
     sentence = parse_all_columns(block)
     sentence.text = text_of(block)
     if set(sentence.relations or ()) <= {"_"}:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def attention(model: FairseqEncoderDecoderModel, sample: dict) -> np.ndarray:
-    """Return the encoder's weights for the first sentence of a batch.
+    """Return the encoder's attention weights for the first sentence of a batch.
 
-    Their shape is layers x heads x queries x keys.
+    The array is of shape (layers, heads, queries, keys).
     """
     fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
     with torch.no_grad():
@@ -28,7 +28,7 @@ def attention(model: FairseqEncoderDecoderModel, sample: dict) -> np.ndarray:
 
 
 def weights_of(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
-    """Return the weights of each layer, B H Q K."""
+    """Return the attention weights of each layer, of shape (batch, heads, queries, keys)."""
     if hasattr(encoder, "needs_tree"):  # an encoder of this package
         return encoder(**fields, need_weights=True)["attention_weights"]
     # fairseq's encoder has no such option
@@ -38,23 +38,29 @@ def weights_of(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
 
 
 def modules_of(owner: Any, name: str) -> list[torch.nn.Module]:
-    """Return the attention module of this name in each layer of an encoder or decoder."""
+    """Return the attention module called `name` of each layer in an encoder or decoder.
+
+    Raises InputError if a layer has no such module.
+    """
     if not shows_attention(owner, name):
         raise InputError(
-            f"{type(owner).__name__} has no attention to show; name a Transformer's checkpoint"
+            f"{type(owner).__name__} has no attention to show; use the checkpoint of a Transformer"
         )
     return [getattr(layer, name) for layer in owner.layers]
 
 
 def shows_attention(owner: Any, *names: str) -> bool:
-    """Return whether each layer of an encoder or decoder has attention modules of these names."""
+    """Return whether each layer of an encoder or decoder has all of these attention modules."""
     layers = list(getattr(owner, "layers", ()))
     return bool(layers) and all(getattr(at, name, None) for at in layers for name in names)
 
 
 @contextlib.contextmanager
 def recorded(modules: Sequence[torch.nn.Module]) -> Iterator[list[torch.Tensor]]:
-    """Record the weights (B H Q K) of all calls of fairseq's attention modules, with hooks."""
+    """Record the weights of each call to fairseq's attention modules, using hooks.
+
+    Each tensor in the list is of shape (batch, heads, queries, keys).
+    """
     found: list[torch.Tensor] = []
 
     def ask(module, arguments, options):
@@ -66,7 +72,7 @@ def recorded(modules: Sequence[torch.nn.Module]) -> Iterator[list[torch.Tensor]]
     hooks = []
     for module in modules:
         if hasattr(module, "_set_skip_embed_dim_check"):
-            module._set_skip_embed_dim_check()  # type: ignore[operator]  # torch's attention averages the heads
+            module._set_skip_embed_dim_check()  # type: ignore[operator]  # torch's attention averages over heads
         hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
         hooks.append(module.register_forward_hook(keep))
     try:
@@ -77,10 +83,10 @@ def recorded(modules: Sequence[torch.nn.Module]) -> Iterator[list[torch.Tensor]]
 
 
 def complete(found: list[torch.Tensor], owner: Any) -> list[torch.Tensor]:
-    """Check that weights of all layers were recorded; otherwise raise an InputError."""
+    """Return the recorded weights; raise an InputError if the weights of any layer are missing."""
     if len(found) != len(owner.layers):
         raise InputError(
-            f"{type(owner).__name__} does not return its attention weights; name a model with "
+            f"{type(owner).__name__} does not return its attention weights; use a model with "
             "another encoder and decoder"
         )
     return found
@@ -90,10 +96,10 @@ def complete(found: list[torch.Tensor], owner: Any) -> list[torch.Tensor]:
 def decoder_attention(
     model: FairseqEncoderDecoderModel, sample: dict, tokens: torch.Tensor
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weights of the decoder's self- and cross-attention while it produces tokens.
+    """Return the decoder's self- and cross-attention weights for the generation of `tokens`.
 
-    Both have the shape layers x heads x queries x keys. Query k is the step that predicts token k.
-    The keys of self-attention are the previous tokens, starting with the end of sentence.
+    Both arrays are of shape (layers, heads, queries, keys). Query k is the step that predicts token
+    k. The keys of self-attention are the previous tokens, starting with the end-of-sentence token.
     """
     fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
     encoded, decoder = model.encoder(**fields), model.decoder
@@ -109,9 +115,9 @@ def decoder_attention(
 
 
 def packed(weights: np.ndarray) -> dict[str, Any]:
-    """Encode weights as bytes in base64.
+    """Encode attention weights as base64, with one byte per weight.
 
-    255 means 1, or `largest` if a weight exceeds 1 (as in convolved attention).
+    The byte 255 represents 1, or `largest` if a weight exceeds 1 (as in convolved attention).
     """
     layers, heads, queries, keys = weights.shape
     largest = max(1.0, float(weights.max()))

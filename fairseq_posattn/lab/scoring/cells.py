@@ -1,6 +1,6 @@
-"""Format p-values and other cells of tables, escaped for each output format.
+"""Format p-values and other table cells, and escape them for each output format.
 
-Cells may contain names from the data. They are escaped so that they cannot act as LaTeX commands,
+Cells may contain names from the data. They are escaped so that they cannot inject LaTeX commands,
 Markdown markup, spreadsheet formulas or invisible characters.
 """
 
@@ -19,7 +19,7 @@ FIGURES = re.compile(r"\(?[-+]?[0-9.,]+(e[-+]?[0-9]+)?\)?|to|±")
 
 
 def p_value(p: float | None, plain: bool = False) -> str:
-    """Format a p-value: with three digits, or with `plain` as a number for programs."""
+    """Format a p-value with three decimals, or with six significant digits if `plain`."""
     if p is None:
         return NONE
     if plain:
@@ -28,20 +28,24 @@ def p_value(p: float | None, plain: bool = False) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Escape text for LaTeX, including a leading [ or *, which \\ would read as its argument."""
+    r"""Escape text for LaTeX.
+
+    A leading [ or * is enclosed in braces, because LaTeX would read it as an argument of a
+    preceding \\.
+    """
     text = re.sub(r"-(?=-)", "-\0", visible(text))  # two hyphens would become a dash
     shown = "".join(SPECIAL.get(character, character) for character in text)
     return re.sub(r"^([\[*])", r"{\1}", shown.replace("\0", "{}"))
 
 
 def in_markdown(text: str) -> str:
-    """Escape text for a cell of a Markdown table."""
+    """Escape text for a Markdown table cell."""
     text = re.sub(r"\\(?=[!-/:-@\[-`{-~]|$)", r"\\\\", visible(text))
     return re.sub(r"\||<(?=[a-zA-Z/!?])", r"\\\g<0>", text)
 
 
 def code_in_markdown(text: str) -> str:
-    """Format a name as code in a Markdown table; escape it if it cannot be code."""
+    """Format a name as code in a Markdown table, or escape it if it cannot be code."""
     text = visible(text)
     if {"`", "\\"} & set(text) or text != text.strip():
         return in_markdown(text)
@@ -49,7 +53,7 @@ def code_in_markdown(text: str) -> str:
 
 
 def in_csv(text: str) -> str:
-    """Format text for a CSV file, with an apostrophe before formulas; numbers are unchanged."""
+    """Escape a CSV cell; put an apostrophe before text that spreadsheets read as a formula."""
     text = visible(text)
     is_formula = text.startswith(FORMULA) and not all(map(FIGURES.fullmatch, text.split()))
     return f"'{text}" if is_formula else text

@@ -19,16 +19,16 @@ AGAIN = "make it again with posattn examples"
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Open):
-    """The encoder, decoder or cross-attention weights of a sentence."""
+    """Attention weights of a sentence."""
 
     layers: Whole = has("the number of layers")
-    heads: Whole = has("the number of attention heads per layer")
-    queries: Whole = has("the number of attending pieces")
-    keys: Whole = has("the number of attended pieces")
+    heads: Whole = has("heads per layer")
+    queries: Whole = has("attending pieces")
+    keys: Whole = has("attended pieces")
     weights: Text = has(
-        "base64-encoded bytes, layers × heads × queries × keys; 255 represents 1, or `largest`"
+        "bytes in base64, layers × heads × queries × keys; 255 represents 1, or `largest`"
     )
-    largest: Number = may_have("the largest weight, if it is above 1")
+    largest: Number = may_have("the largest weight, if above 1")
 
     @property
     def sizes(self) -> list[int]:
@@ -37,34 +37,30 @@ class Attention(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Example(Open):
-    """A translated sentence with its tree and its attention."""
+    """A translated sentence with its tree and attention weights."""
 
-    number: Whole = has("the number of the sentence, from 0, as in S-NUMBER of fairseq-generate")
-    text: Text = may_have("the original source text, if its tree contains it")
-    words: list[Text] = has("the words of the source")
+    number: Whole = has("S-NUMBER of fairseq-generate, from 0")
+    text: Text = may_have("the original source text")
+    words: list[Text] = has("the source words")
     parents: list[Whole] | None = has(
-        "the parent of each word, counted from 1; 0 for the root; null: no tree"
+        "parents of the words, counted from 1; 0: root; null: no tree"
     )
-    depths: list[Whole] | None = may_have("the number of edges from each word to the root")
-    relations: list[Text] | None = may_have("the dependency relation of each word to its parent")
-    pieces: list[Text] = has("the pieces of the source and the end of the sentence")
-    translation: Text = has("the translation by the model")
-    reference: Text | None = may_have("the reference for the translation")
-    attention: Attention = has("the attention of the encoder")
-    target_pieces: list[Text] = may_have(
-        "the pieces of the translation and the end of the sentence"
-    )
-    decoder_attention: Attention = may_have(
-        "the self-attention of the decoder while it predicts each target piece"
-    )
-    cross_attention: Attention = may_have("the attention of the decoder to the source")
+    depths: list[Whole] | None = may_have("edges from each word to the root")
+    relations: list[Text] | None = may_have("dependency relations of the words")
+    pieces: list[Text] = has("the source pieces, with end of sentence")
+    translation: Text = has("the output of the model")
+    reference: Text | None = may_have("the reference translation")
+    attention: Attention = has("the self-attention of the encoder")
+    target_pieces: list[Text] = may_have("the target pieces, with end of sentence")
+    decoder_attention: Attention = may_have("the self-attention that predicts each target piece")
+    cross_attention: Attention = may_have("the cross-attention of the decoder")
 
     def __post_init__(self) -> None:
         if fault := self.fault_of_tree() or self.fault_of_attention():
             raise InputError(fault)
 
     def fault_of_tree(self) -> str | None:
-        """Describe what is wrong with the tree, or return None."""
+        """Describe the error in the tree; return None if the tree is valid."""
         for key in ("parents", "depths", "relations"):
             values = getattr(self, key)
             if isinstance(values, list) and len(values) != len(self.words):
@@ -78,7 +74,7 @@ class Example(Open):
         return None
 
     def fault_of_attention(self) -> str | None:
-        """Describe what is wrong with the attention weights, or return None."""
+        """Describe the error in the attention weights; return None if they are valid."""
         source = len(self.pieces)
         target = 0 if self.target_pieces is ABSENT else len(self.target_pieces)
         maps = [("attention", source, source)]
@@ -91,7 +87,10 @@ class Example(Open):
 
 
 def fault_of(attention: Attention, queries: int, keys: int) -> str | None:
-    """Describe what is wrong with weights that should have these queries and keys, or None."""
+    """Describe the error in the weights of an attention module; return None if they are valid.
+
+    queries, keys: the expected numbers of queries and keys.
+    """
     sizes = attention.sizes
     if min(sizes) < 1 or sizes[2:] != [queries, keys]:
         pieces = f"{queries} pieces" if queries == keys else f"{queries} and {keys} pieces"
@@ -107,13 +106,13 @@ def fault_of(attention: Attention, queries: int, keys: int) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Examples(Open):
-    """A document with examples, such as the JSON of a scored system."""
+    """A document that contains examples, such as the JSON of a scored system."""
 
     examples: list[Example] = has("the translated sentences")
 
 
 def read_examples(path: str) -> list[Example]:
-    """Read the examples in a file of posattn examples, or in the JSON of a scored system."""
+    """Read examples from a file of posattn examples, or from the JSON of a scored system."""
     found = read_json_value(path, AGAIN)
     if isinstance(found, dict):
         found = found.get("examples")

@@ -42,7 +42,7 @@ TRANSLATION = re.compile(r"H-([0-9]{1,15})\t")
 
 
 class Log(NamedTuple):
-    """The lines of a log, with its name for messages."""
+    """The lines of a log, and the file name for error messages."""
 
     name: str
     lines: Sequence[str]
@@ -53,19 +53,19 @@ def read_logs(paths: Sequence[str | Path]) -> list[Log]:
 
 
 def outputs(logs: Sequence[Log], kind: str = "H") -> list[str]:
-    """Return the pieces of all sentences, sorted by number.
+    """Return the pieces of all sentences, sorted by sentence number.
 
-    kind: H for translations, S for sources.
+    kind: "H" for translations, "S" for source sentences.
     Raises InputError if a sentence is missing.
     """
     found = found_in(logs, kind)
     names = ", ".join(log.name for log in logs)
     if not found:
-        raise InputError(f"{names}: no line {kind}-0 found; name logs of fairseq-generate")
+        raise InputError(f"{names}: no line {kind}-0 found; use logs of fairseq-generate")
     missing = next((k for k in range(len(found)) if k not in found), None)
     if missing is not None:
         raise InputError(
-            f"{names}: the line {kind}-{missing} is missing; name all shards, and complete logs"
+            f"{names}: the line {kind}-{missing} is missing; pass the complete logs of all shards"
         )
     # fairseq writes a line D-NUMBER after each translation, unless the user kept only the H lines
     texts = found_in(logs, "D") if kind == "H" else {}
@@ -73,13 +73,13 @@ def outputs(logs: Sequence[Log], kind: str = "H") -> list[str]:
     if cut is not None:
         raise InputError(
             f"{names}: the log is truncated, because H-{cut} is present but D-{cut} is missing; "
-            "name a complete log"
+            "use a complete log"
         )
     return [found[sentence][1] for sentence in range(len(found))]
 
 
 def found_in(logs: Sequence[Log], kind: str) -> dict[int, tuple[str, str]]:
-    """Return the position (FILE:LINE) and the pieces of each sentence, by its number."""
+    """Return the position (FILE:LINE) and the pieces of each sentence, by sentence number."""
     found: dict[int, tuple[str, str]] = {}
     for log in logs:
         for number, line in enumerate(log.lines, start=1):
@@ -89,25 +89,25 @@ def found_in(logs: Sequence[Log], kind: str) -> dict[int, tuple[str, str]]:
             match = LINES[kind].fullmatch(line)
             if match is None:
                 raise InputError(
-                    f"{where}: '{line[:40]}' is no valid line of fairseq-generate; name a "
+                    f"{where}: '{line[:40]}' is not a valid line of fairseq-generate; use a "
                     "complete log"
                 )
             sentence = int(match[1])
             if sentence in found:
                 raise InputError(
-                    f"{where}: {kind}-{sentence} occurs already in {found[sentence][0]}; name each "
-                    "shard of one run once, translated with --nbest 1 and sharded by "
-                    "--distributed-world-size, not --num-shards"
+                    f"{where}: {kind}-{sentence} already occurs in {found[sentence][0]}; give each "
+                    "shard of one run once, and translate with --nbest 1 and with "
+                    "--distributed-world-size instead of --num-shards"
                 )
             found[sentence] = where, match[2]
     return found
 
 
 def check_set(logs: Sequence[Log], data: str, subset: str, translations: int) -> None:
-    """Raise an InputError if logs are of another subset, or lack some of its sentences.
+    """Raise an InputError if the logs are of another subset or lack sentences of this subset.
 
-    Logs that do not name their subset are accepted. The number of sentences is checked only if the
-    data folder contains the subset.
+    Logs that do not contain the name of their subset are accepted. The number of sentences is
+    checked only if the data folder contains the subset.
     """
     for log in logs:
         for number, line in enumerate(log.lines, start=1):
@@ -116,21 +116,21 @@ def check_set(logs: Sequence[Log], data: str, subset: str, translations: int) ->
             if other not in (None, subset):
                 raise InputError(
                     f"{log.name}:{number}: the log is of the subset '{other}', not of '{subset}'; "
-                    f"name a log of '{subset}', or give --gen-subset {other}"
+                    f"use a log of '{subset}', or add --gen-subset {other}"
                 )
     if any(line.startswith("W-") for log in logs for line in log.lines):
-        return  # the log is from fairseq-interactive, which translates other text than a subset
+        return  # the log is from fairseq-interactive, which does not translate a subset
     sentences = sentences_of(data, subset)
     if sentences and translations not in sentences:
         raise InputError(
             f"{', '.join(log.name for log in logs)}: found {translations} translations, but the "
-            f"subset '{subset}' in {data} has {max(sentences)} sentences; name all shards, and "
-            "complete logs, or give their subset with --gen-subset"
+            f"subset '{subset}' in {data} has {max(sentences)} sentences; pass the complete logs "
+            "of all shards, or give their subset with --gen-subset"
         )
 
 
 def sentences_of(data: str, subset: str) -> set[int]:
-    """Return the number of sentences in a subset, for each language pair of the data."""
+    """Return the numbers of sentences in a subset, which may differ between language pairs."""
     from fairseq_posattn.glue.patches.checked_data import HEADER, MAGIC
 
     found = set()
@@ -143,7 +143,7 @@ def sentences_of(data: str, subset: str) -> set[int]:
 
 
 def join_pieces(pieces: str, separator: str) -> str:
-    """Join subword units to words: join_pieces("Hal@@ lo Welt", "@@") is "Hallo Welt"."""
+    """Join subword units into words: join_pieces("Hal@@ lo", "@@") returns "Hallo"."""
     if separator == SPACE:
         return pieces.replace(" ", "").replace(SPACE, " ").strip(" ")
     return (pieces + " ").replace(separator + " ", "").rstrip(" ")
@@ -152,10 +152,10 @@ def join_pieces(pieces: str, separator: str) -> str:
 def to_text(data: str, separator: str, language: str | None) -> Callable[[str], str]:
     """Return a function that converts subword units to plain, detokenised text.
 
-    language: language for Moses, used if the data contain no prepare.json.
+    language: the language for the Moses detokeniser, if the data folder contains no prepare.json.
     """
     if not Path(data).is_dir():
-        raise InputError(f"{data}: there is no such folder; name the data folder")
+        raise InputError(f"{data}: there is no such folder; give the path of the data folder")
     if text_pipeline.exists(data):
         from fairseq_posattn.text.live.segmented import PipelineCodec
 
@@ -169,7 +169,7 @@ def to_text(data: str, separator: str, language: str | None) -> Callable[[str], 
 
 
 class Run(NamedTuple):
-    """The statistics that fairseq-generate prints at its end."""
+    """The statistics that fairseq-generate prints at the end of a run."""
 
     sentences: int
     pieces: int
@@ -181,7 +181,8 @@ class Run(NamedTuple):
 def speed(paths: Sequence[str]) -> Decoding:
     """Return the speed of a run of fairseq-generate.
 
-    Several logs are shards of one run: sentences are added, and the slowest shard counts.
+    Several logs are treated as shards of one run. Their sentence counts are added, and the time is
+    that of the slowest shard.
     """
     refuse_repeated(paths)
     runs = [translated(path) for path in paths]
@@ -205,18 +206,18 @@ def refuse_repeated(paths: Sequence[str]) -> None:
                 other = first.setdefault(found[1], path)
                 if other != path:
                     raise InputError(
-                        f"{path}: sentence {found[1]} occurs in {other} too; name the logs of a "
-                        "single run, to report its speed"
+                        f"{path}: sentence {found[1]} also occurs in {other}; to report the speed, "
+                        "use the logs of a single run"
                     )
 
 
 def translated(path: str) -> Run:
-    """Return the statistics of the only run in a log; raise an InputError if there are others."""
+    """Return the statistics in a log; raise an InputError unless it contains exactly one run."""
     found = [match for line in read_lines(path) if (match := TRANSLATED.search(line))]
     if len(found) != 1:
         raise InputError(
-            f"{path}: the log contains {len(found)} lines 'Translated ... sentences'; "
-            "name the complete log of a single run of fairseq-generate"
+            f"{path}: the log contains {len(found)} lines 'Translated ... sentences'; use the "
+            "complete log of a single run of fairseq-generate"
         )
     sentences, pieces, *rest = found[0].groups()
     return Run(*(int(count.replace(",", "")) for count in (sentences, pieces)), *map(float, rest))

@@ -1,4 +1,4 @@
-"""Describe the file of posattn heads: what each attention head does over a whole test set."""
+"""The file format of posattn heads: statistics of each attention head on a test set."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ AGAIN = "make it again with posattn heads"
 
 @dataclass(frozen=True, kw_only=True)
 class Head(Open):
-    """What a head of the encoder attends to, as a mean over all queries of the test set."""
+    """Statistics of one head of the encoder, averaged over the test set."""
 
-    layer: Whole = has("the layer, counted from 0")
-    head: Whole = has("the head, counted from 0")
+    layer: Whole = has("the layer, from 0")
+    head: Whole = has("the head, from 0")
     entropy: Number = has("the entropy of its weights, in nats")
     distance: Number = has("the mean distance in pieces, weighted by attention")
     tree_edges: Number | None = may_have(
-        "the share of words that attend most to their parent or to a child, among the "
-        "other words; null without trees"
+        "the share of words that attend most to their parent or a child, among the other words"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearntNumber(Open):
-    """Numbers that a mechanism has learnt, or that it predicts on average."""
+    """Values that a mechanism has learnt, or the means of the values that it predicts."""
 
     place: Text = has("the module, such as encoder.layers.0.self_attn")
-    mechanism: Text = has("the name of the mechanism")
+    mechanism: Text = has("its name")
     name: Text = has("the meaning of the numbers")
-    heads: list[Whole] = has("the heads they belong to; empty if there is one number per layer")
-    values: list[Number] = has("the numbers, one for each of these heads")
+    heads: list[Whole] = has("the heads they belong to; empty: one number per layer")
+    values: list[Number] = has("one number for each of these heads")
 
     def __post_init__(self) -> None:
         if len(self.values) != max(1, len(self.heads)):
@@ -42,15 +41,14 @@ class LearntNumber(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Heads(Open):
-    """All heads of a model on a test set."""
+    """The statistics of all heads of a model on a test set."""
 
     sentences: Whole = has("the number of sentences")
-    words: Whole = may_have("the number of their words that have trees")
+    words: Whole = may_have("the number of words with trees")
     neighbours: Number | None = may_have(
-        "the share of words whose parent or child is the previous word, reached by a head that "
-        "always attends to the previous word; null without trees"
+        "`tree_edges` of a head that always attends to the previous word; null without trees"
     )
-    heads: list[Head] = has("each head of each layer of the encoder")
+    heads: list[Head] = has("each head of each layer")
     numbers: list[LearntNumber] = may_have("what the mechanisms have learnt")
 
     def __post_init__(self) -> None:
@@ -61,5 +59,5 @@ class Heads(Open):
 
 
 def read_heads(path: str) -> Heads:
-    """Return what a file of posattn heads holds."""
+    """Read a file written by posattn heads."""
     return read_record(Heads, path, AGAIN)

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from fairseq_posattn.io.records import ABSENT, Limit, about
 
-LARGEST = 1e15  # far above any score, and the largest number that can be plotted
+LARGEST = 1e15  # far above any score; larger numbers cannot be plotted
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a number within ±LARGEST; bool and nan are not."""
+    """Return whether a value is an int or float within ±LARGEST; bool and nan are excluded."""
     return type(value) in (int, float) and -LARGEST <= value <= LARGEST
 
 
@@ -26,10 +26,14 @@ Text = Annotated[str, Limit(is_writable, "text")]
 
 
 def has(what: str, key: str | None = None) -> Any:
-    """Return a required field with its description, and its key if that differs from its name."""
+    """Define a required field.
+
+    what: the description of the field.
+    key: its JSON key, if this differs from the name of the field.
+    """
     return field(metadata=about(what, key))
 
 
 def may_have(what: str) -> Any:
-    """Return an optional field with its description; it is ABSENT if its key is missing."""
+    """Define an optional field with this description; its value is ABSENT if the key is missing."""
     return field(default=ABSENT, metadata=about(what))

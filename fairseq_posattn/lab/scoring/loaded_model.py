@@ -20,7 +20,7 @@ class Loaded(NamedTuple):
 
     @property
     def separator(self) -> str:
-        """Return the marker of subword units, such as @@."""
+        """The marker of subword units, such as @@."""
         own: str = self.task.separator() if hasattr(self.task, "separator") else SEPARATOR
         return own
 
@@ -33,7 +33,7 @@ class Loaded(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OnData:
-    """The options that select a model and the sentences that it reads."""
+    """Options that select a model and its input sentences."""
 
     data: str = option("data folder with the sentences to read", metavar="DATA")
     path: Path = option("checkpoint of the model", required=True)
@@ -44,8 +44,7 @@ class OnData:
     task: str | None = option("fairseq task (default: that of the training)", None)
     gen_subset: str = option("subset of the data (default: %(default)s)", "test", "", "NAME")
     labels_of: Path | None = option(
-        "read the dictionaries of labels from this data folder, if the model was trained with "
-        "others than DATA contains",
+        "read the dictionaries of labels from this data folder, if they differ from those in DATA",
         *(None, "", "FOLDER"),
     )
 
@@ -65,9 +64,9 @@ def load(
 
         load(Path("checkpoint_best.pt"), "data").model
 
-    data: folder with the data that the model was trained on; None for the path in the checkpoint.
-    task: name of a fairseq task; None for that of the training.
-    labels_of: data folder with the dictionaries of labels, if they are not those of `data`.
+    data: the folder with the model's training data; None for the path stored in the checkpoint.
+    task: the name of a fairseq task; None for the task that the model was trained with.
+    labels_of: a data folder whose label dictionaries replace those of `data`.
     """
     import torch
     from fairseq import checkpoint_utils, utils
@@ -76,9 +75,11 @@ def load(
     from fairseq_posattn.glue.user_dir import import_user_dir
 
     if data is not None:
-        refuse_lacking(data, "name the data folder")
+        refuse_lacking(data, "give the path of the data folder")
     if not checkpoint.is_file():
-        raise InputError(f"{checkpoint}: there is no such checkpoint; name the file (.pt)")
+        raise InputError(
+            f"{checkpoint}: there is no such checkpoint; give the path of the .pt file"
+        )
     import_user_dir(user_dir)
     if data is None:
         data = utils.split_paths(options_of_task(checkpoint, {}).data)[0]
@@ -94,8 +95,8 @@ def load(
     except (RuntimeError, AssertionError) as error:
         what = " ".join(str(error).split())
         raise InputError(
-            f"{checkpoint}: the checkpoint cannot be loaded with {data} ({what[:200]}); "
-            "name the data folder that the model was trained with"
+            f"{checkpoint}: the checkpoint cannot be loaded with {data} ({what[:200]}); use the "
+            "data folder that the model was trained with"
         ) from error
     if torch.cuda.is_available() and not cpu:
         model = model.cuda()
@@ -110,9 +111,9 @@ def refuse_lacking(data: str, remedy: str) -> None:
 
 
 def other_task(name: str | None, labels_of: Path | None, options: Any) -> Any:
-    """Set up a task with the options that it shares with the task of the training.
+    """Set up a task with the options of the model's training task.
 
-    name: name of the task; None for the task of the training.
+    name: the name of the task; None for the training task.
     """
     from fairseq import tasks
 
@@ -126,7 +127,7 @@ def other_task(name: str | None, labels_of: Path | None, options: Any) -> Any:
 
 
 def options_of_task(checkpoint: Path, overrides: dict[str, str]) -> Any:
-    """Return the options of the task with which a checkpoint was trained."""
+    """Return the options of the task that a checkpoint was trained with."""
     from fairseq import checkpoint_utils
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 

@@ -25,7 +25,7 @@ Weights = NDArray[np.float64]  # layers x heads x queries x keys, and other shap
 
 @dataclass
 class Sums:
-    """Sums over sentences, for each head of each layer (arrays of layers x heads)."""
+    """Sums over the sentences of a test set; arrays are of shape (layers, heads)."""
 
     sentences: int = 0
     queries: int = 0
@@ -43,9 +43,9 @@ class Sums:
         self.distance = plus(self.distance, distances(weights).sum(axis=-1))
 
     def add_tree(self, weights: Weights, counts: Sequence[int], parents: Sequence[int]) -> None:
-        """Add the agreement of a sentence's weights with its tree.
+        """Count how often the heads attend to a parent or child in a sentence.
 
-        counts: number of pieces of each word; words without pieces (in multiword tokens) are
+        counts: the number of pieces of each word. Words without pieces (in multiword tokens) are
             excluded.
         """
         kept = np.flatnonzero(counts)
@@ -58,13 +58,13 @@ class Sums:
         self.neighbours += int(np.diagonal(edges, offset=-1).sum())
 
     def add_numbers(self, found: Diagnostic) -> None:
-        """Add the numbers that a mechanism has learnt, or has predicted for a sentence."""
+        """Add the values that a mechanism has learnt, or that it predicts for one sentence."""
         key = found[:3]
         before = self.numbers[key][1] if key in self.numbers else None
         self.numbers[key] = found, plus(before, np.array(found.values))
 
     def record(self) -> Heads:
-        """Return the means over all queries, words and sentences."""
+        """Return the averages over all queries, words and sentences."""
         if self.entropy is None or self.distance is None:
             raise InputError("the subset is empty; choose another one with --gen-subset")
         edges = self.tree_edges
@@ -107,17 +107,17 @@ def entropies(weights: Weights) -> Weights:
 
 
 def distances(weights: Weights) -> Weights:
-    """Return the mean distance of the keys from each query, weighted by attention."""
+    """Return, for each query, the mean distance to the keys, weighted by attention."""
     queries, keys = weights.shape[-2:]
     apart = np.abs(np.arange(queries)[:, None] - np.arange(keys))
     return (weights * apart).sum(axis=-1) / np.maximum(weights.sum(axis=-1), 1e-12)
 
 
 def of_words(weights: Weights, counts: Sequence[int] | NDArray[np.int_]) -> Weights:
-    """Return the attention between words, from that between pieces.
+    """Convert attention weights between pieces to weights between words.
 
-    Weights are summed over the pieces of the key word, and averaged over those of the query word.
-    Positions after the last word, such as the end of sentence, are dropped.
+    Weights are summed over the pieces of the key word, and averaged over the pieces of the query
+    word. Positions after the last word, such as the end of sentence, are dropped.
     """
     ends = np.cumsum(counts, dtype=int).tolist()
     starts = [0, *ends[:-1]]
@@ -127,7 +127,7 @@ def of_words(weights: Weights, counts: Sequence[int] | NDArray[np.int_]) -> Weig
 
 
 def edges_of(parents: Sequence[int]) -> NDArray[np.bool_]:
-    """Return the symmetric adjacency matrix of a tree; parents are counted from 1."""
+    """Return the symmetric adjacency matrix of a tree; the indices of parents start at 1."""
     edges = np.zeros((len(parents), len(parents)), dtype=bool)
     for child, parent in enumerate(parents):
         if parent:
@@ -136,23 +136,26 @@ def edges_of(parents: Sequence[int]) -> NDArray[np.bool_]:
 
 
 def looked_at(weights: Weights) -> NDArray[np.int64]:
-    """Return, for each head and word, the other word that receives most attention."""
+    """Return, for each head and word, the index of the other word with the largest weight."""
     others = np.where(np.eye(weights.shape[-1], dtype=bool), -np.inf, weights)
     found: NDArray[np.int64] = others.argmax(axis=-1)
     return found
 
 
 def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return, for each head and word, whether that other word is its parent or child."""
+    """Return, for each head and word, whether it attends most to the word's parent or a child.
+
+    Attention of a word to itself is ignored.
+    """
     return np.take_along_axis(
         np.broadcast_to(edges, weights.shape), looked_at(weights)[..., None], axis=-1
     )[..., 0]
 
 
 def heads(request: HeadRequest) -> Heads:
-    """Compute the statistics of all heads on a subset, or on its first sentences."""
+    """Compute the statistics of all heads on a data subset, or on its first sentences."""
     loaded = request.load()
-    loaded.task.needs_trees = None  # load trees if the data have any, for the pieces of each word
+    loaded.task.needs_trees = None  # load any trees, which record the pieces of each word
     translator = Translator(loaded, request.gen_subset, str, beam=1, lenpen=1.0)
     numbers = range(min(request.first or len(translator.dataset), len(translator.dataset)))
     given = read_trees(request.trees, numbers) if request.trees else {}
@@ -189,10 +192,10 @@ def read_reference(model: nn.Module, sample: dict) -> None:
 def parents_of(
     translator: Translator, sample: dict, pieces: list[str], given: Sentence | None, number: int
 ) -> Sequence[int] | None:
-    """Return the tree of a sentence: the given one, or else that of the data.
+    """Return the parents in the given tree, or in the tree of the data if no tree is given.
 
-    The given tree may differ from that of the data, but must have the same words; otherwise an
-    InputError is raised.
+    The given tree may differ from the tree of the data, but an InputError is raised if it has
+    different words.
     """
     own = translator.words(sample, pieces)
     if given is None:
@@ -202,6 +205,6 @@ def parents_of(
     elif given.parents and len(given.words) != len(own.words):
         raise InputError(
             f"{given.where}: sentence {number} has {len(given.words)} words here, but "
-            f"{len(own.words)} in the data; name the CoNLL-U file that the data were made from"
+            f"{len(own.words)} in the data; use the CoNLL-U file that the data were made from"
         )
     return given.parents

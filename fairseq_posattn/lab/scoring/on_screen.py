@@ -16,19 +16,20 @@ from fairseq_posattn.lab.scoring.score_record import (
 )
 from fairseq_posattn.lab.scoring.statistics import smallest_exact
 
-SMALL = 1.5  # segment scores below it are shown with four digits
+SMALL = 1.5  # segment scores below this are shown with four decimals
 
 
 def lines(result: ScoredSystem) -> Iterator[str]:
     """Yield the lines of the table, with invisible characters escaped.
 
-    They contain scores, n-grams and buckets and, if there is a baseline, the differences to it.
+    The table contains scores, n-grams, buckets and, if there is a baseline, the differences from
+    it.
     """
     yield from map(visible, raw_lines(result))
 
 
 def raw_lines(result: ScoredSystem) -> Iterator[str]:
-    """Yield the same lines without escaping names."""
+    """Yield the lines of the table without escaping."""
     test = f" on {result.test}" if result.test else ""
     runs = f", runs: {result.runs}" if result.runs else ""
     counts = f"{result.sentences:,} sentences, references: {result.references}{runs}"
@@ -58,7 +59,7 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def what_they_say(runs: int, others: int) -> Iterator[str]:
-    """Yield the lines that explain the tests for these numbers of runs."""
+    """Yield the lines that explain the significance tests for these numbers of runs."""
     if min(runs, others) < 2:
         yield "p: for these outputs only; testing new trainings requires several runs of both"
         return
@@ -73,7 +74,7 @@ def what_they_say(runs: int, others: int) -> Iterator[str]:
 
 
 def digits_of(score: float, signature: str) -> int:
-    """Return the number of decimal places of a score: 4 for those of COMET, from 0 to 1."""
+    """Return the number of decimals: 4 for small segment scores, such as COMET, otherwise 2."""
     return 4 if signature == SEGMENTS and abs(score) < SMALL else 2
 
 

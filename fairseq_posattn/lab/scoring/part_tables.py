@@ -1,4 +1,4 @@
-"""Tables of the main score on parts of the test sets, with a column per system."""
+"""Tables of the main score on parts of the test sets, with one column per system."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Published = Mapping[str, Mapping[str, float]]  # title of the column -> label or
 
 
 def part_tables(systems: Sequence[ScoredSystem], published: Published | None = None) -> list[Table]:
-    """Return a table for each test set and each way to split it, labels before ranges.
+    """Return a table for each test set and criterion; criteria with labels precede the others.
 
-    published: published scores for further columns.
+    published: published scores, shown in additional columns.
     """
     groups: dict[tuple[str, str], list[ScoredSystem]] = {}
     for system in systems:
@@ -36,7 +36,7 @@ def part_tables(systems: Sequence[ScoredSystem], published: Published | None = N
 
 
 def table_of(title: str, name: str, systems: Sequence[ScoredSystem], published: Published) -> Table:
-    """Return the table for one way to split a test set, with columns of published scores if any."""
+    """Return the table for one criterion, with a column for each set of published scores."""
     parts = [part for system in systems for part in system.parts[name]]
     parts.sort(key=lambda part: part.first if isinstance(part, Bucket) else 0)
     sizes = {part.name: part.sentences for part in parts}
@@ -67,13 +67,13 @@ def table_of(title: str, name: str, systems: Sequence[ScoredSystem], published: 
 
 
 def marked(columns: Sequence[Column]) -> list[Column]:
-    """Mark significant differences in columns, after Holm's correction over all of them."""
+    """Mark significant differences in all columns, after Holm's correction over all of them."""
     parts = iter(with_marks([part for column in columns for part in column.values()]))
     return [dict(zip(column, islice(parts, len(column)), strict=True)) for column in columns]
 
 
 def cell(part: Part | None) -> Marked:
-    """Return the cell of a part: its score and interval, and further numbers for CSV."""
+    """Return the cell of a part, with its score and interval, and more numbers for CSV."""
     if part is None:
         return Marked(NONE, [""] * len(COLUMNS))
     ends = part.interval or ()

@@ -28,7 +28,7 @@ from fairseq_posattn.lab.scoring.cells import (
 
 @dataclass(frozen=True)
 class Figures:
-    """A cell with the numbers of several runs, shown as mean ± standard deviation.
+    """A cell that shows the numbers of several runs as mean ± standard deviation.
 
     as_range: show the minimum and maximum instead of the standard deviation.
     """
@@ -46,7 +46,7 @@ class Figures:
         return f"{shown[0]} ± {shown[1]}"
 
     def numbers(self) -> list[float | None]:
-        """Return the mean with the standard deviation, or with minimum and maximum."""
+        """Return the mean and either the standard deviation or the minimum and maximum."""
         values = self.values
         if not values:
             return [None] * (3 if self.as_range else 2)
@@ -55,7 +55,7 @@ class Figures:
         return [mean(values), stdev(values) if len(values) > 1 else None]
 
     def plain(self, with_spread: bool) -> list[str]:
-        """Return the cells in CSV: the mean and, if `with_spread`, the other numbers."""
+        """Return the CSV cells: the mean and, if `with_spread`, the other numbers."""
         numbers = self.numbers()[: None if with_spread else 1]
         return ["" if n is None else f"{n:.{self.digits}f}" for n in numbers]
 
@@ -66,9 +66,9 @@ class Figures:
 
 @dataclass(frozen=True)
 class Marked:
-    """A cell whose text is bold or code, or differs in CSV.
+    """A cell whose text is set in bold or as code, or that has different contents in CSV.
 
-    values: the cells in CSV, one per column that Table.columns lists.
+    values: the contents in CSV, one for each column that Table.columns lists.
     """
 
     text: str
@@ -82,11 +82,11 @@ class Marked:
 
 @dataclass(frozen=True)
 class Table:
-    """A table, whose title may be empty. Invisible characters in it are escaped.
+    """A table with an optional title. Invisible characters are escaped.
 
-    columns: titles of the CSV columns that replace a column, for the values of its cells.
-    alignment: alignment of the columns in LaTeX (default: left for the first, right for others).
-    parts: numbers of the rows that follow a horizontal line in LaTeX.
+    columns: maps each column that is split in CSV to the titles of its CSV columns.
+    alignment: the alignment of the columns in LaTeX (default: the first left, the others right).
+    parts: the indices of rows with a horizontal line directly above them in LaTeX.
     """
 
     title: str
@@ -130,7 +130,7 @@ def cell_in_latex(cell: str | Figures | Marked) -> str:
 
 
 def latex(tables: Sequence[Table]) -> Iterator[str]:
-    """Yield the lines of the tables in LaTeX, with the rules of the package booktabs."""
+    """Yield the lines of the tables in LaTeX, with the rules of the booktabs package."""
     yield r"% \usepackage{booktabs}"
     for table in tables:
         yield from [f"% {table.title}"] if table.title else []
@@ -185,7 +185,9 @@ def write(tables: Sequence[Table], start: Path) -> list[str]:
 def p_values(
     figures: Mapping[str, Mapping[str, Sequence[float]]], baseline: str
 ) -> dict[tuple[str, str], str]:
-    """Return the p-value of each model on each corpus, from Welch's t-test after Holm's correction.
+    """Return the p-values of Welch's t-test between each model and the baseline on each corpus.
+
+    Holm's correction is applied over all p-values.
 
     figures: the scores of all runs, by corpus and by model.
     """

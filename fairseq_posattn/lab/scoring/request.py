@@ -1,4 +1,4 @@
-"""The request to score translations, given in Python or as options of posattn score."""
+"""The options of posattn score, which can also be given in Python."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ScoreRequest:
         "the same for the baseline", [], SCORING, "NAME=FILE"
     )
     lower_is_better: list[str] = option(
-        "names of segment scores of which lower ones are better, such as MetricX",
+        "names of segment scores for which lower is better, such as MetricX",
         *([], SCORING, "NAME"),
     )
     samples: int | None = option(
@@ -98,7 +98,7 @@ class ScoreRequest:
         type=not_negative,
     )
     source: str | None = option(
-        "split by length of the source, tokenised in this file", None, PARTS, "FILE"
+        "split by length of the tokenised source in this file", None, PARTS, "FILE"
     )
     trees: str | None = option(
         "split by depth and by longest dependency of the source trees in this file (.conllu, .gz, "
@@ -133,13 +133,16 @@ class ScoreRequest:
         "with --reference-trees: trees of the translation, one file per run", [], WORDS, TREES
     )
     generate_log: list[str] | None = option(
-        "logs of fairseq-generate, all shards of one run, for the speed", None, FILES, "FILE"
+        "logs of fairseq-generate (all shards of one run), for the translation speed",
+        None,
+        FILES,
+        "FILE",
     )
     parsing_log: list[str] | None = option(
         "the same for a run with live parsing", None, FILES, "FILE"
     )
     train_log: list[str] | None = option(
-        "logs of fairseq-train, of all machines of a run, for losses and speed",
+        "logs of fairseq-train (from all machines of one run), for losses and speed",
         *(None, FILES, "FILE"),
     )
     examples: str | None = option("file written by posattn examples", None, FILES, "FILE")

@@ -1,4 +1,4 @@
-"""The options of posattn examples and posattn heads, which are read before torch is imported."""
+"""The options of posattn examples and posattn heads; this module does not import torch."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
     score(ScoreRequest(hypotheses=["test.hyp"], references=["test.de"])).scores["BLEU"].score
 
-The result is the JSON of posattn score (see `io.records.as_document`), which posattn report reads.
+`io.records.as_document` converts the result to the JSON that posattn report reads.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ __all__ = ["ScoreRequest", "ScoredSystem", "score"]
 
 
 def score(request: ScoreRequest) -> ScoredSystem:
-    """Compute all scores, comparisons and other results that a request asks for.
+    """Compute all requested scores, comparisons and additional results.
 
-    Raises InputError if options contradict each other or files do not fit together.
+    Raises InputError if options contradict each other, or if files do not match.
     """
     check(request)
     extras = read_extras(request)
@@ -111,7 +111,9 @@ def check(request: ScoreRequest) -> None:
     if bool(request.references) == bool(request.sgm):
         raise InputError("expected one kind of references; give either --references or --sgm")
     if request.baseline_segment_scores and not request.baseline:
-        raise InputError("--baseline-segment-scores requires --baseline; name its translations")
+        raise InputError(
+            "--baseline-segment-scores requires --baseline; give the baseline's translations"
+        )
     if request.only_main and (request.nist or (request.exact and request.main != EXACT)):
         raise InputError("--only-main contradicts --exact and --nist; leave one of them out")
 
@@ -126,7 +128,7 @@ def writable(name: str) -> str:
 
 
 def read_measures(request: ScoreRequest, texts: Texts) -> dict[str, buckets.Measure]:
-    """Return, by name of the buckets, the measure of each source sentence and the ranges."""
+    """Return the measures of the source sentences and their ranges, by name (such as `length`)."""
     found: dict[str, buckets.Measure] = {}
     if texts.source:
         found["length"] = [len(line.split()) for line in texts.source.lines], buckets.LENGTHS
@@ -145,13 +147,16 @@ def read_measures(request: ScoreRequest, texts: Texts) -> dict[str, buckets.Meas
 def splitting_of(
     name: str, system: Translations, baseline: Translations, samples: Samples
 ) -> buckets.Splitting:
-    """Return the object that scores parts of the test set by this score."""
+    """Return the object that computes the score called `name` on parts of the test set."""
     tables = [one.tables[name] for one in (system, baseline) if one.runs]
     return buckets.Splitting(system.scoring.metrics[name], tables, samples)
 
 
 def by_label(splitting: buckets.Splitting, labels: dict[str, list[str]]) -> dict[str, Subsets]:
-    """Return the main score by labels; Holm's correction of the means covers all means."""
+    """Return the main score by label.
+
+    If there are several label files, Holm's correction covers the means of all files.
+    """
     found = {name: splitting.by_label(of_sentences) for name, of_sentences in labels.items()}
     means = with_marks([one.mean for one in found.values()])
     return {
@@ -193,7 +198,7 @@ def with_text(example: Example, written: Sequence[str | None]) -> Example:
 
 
 def read_extras(request: ScoreRequest) -> dict[str, Any]:
-    """Read the logs, examples and statistics of heads that the request names."""
+    """Read the requested logs, examples and statistics of attention heads."""
     found: dict[str, Any] = {}
     logs = {"translation": request.generate_log, "with_parsing": request.parsing_log}
     if any(logs.values()):

@@ -11,13 +11,12 @@ from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 INTRODUCTION = """\
 # The JSON of a scored system
 
-`posattn score ... --json FILE` writes this file; `posattn report` and the tables of the recipes \
-read it. `posattn examples` writes a list of [Example](#example), and `posattn heads` writes \
-[Heads](#heads). A key with a question mark may be missing; unknown keys are ignored. "Pieces" are \
-subword units. With several runs, translations are those of the first run.
+`posattn score ... --json FILE` writes this file, `posattn examples` a list of \
+[Example](#example), and `posattn heads` [Heads](#heads). A key with a question mark may be \
+missing; unknown keys are ignored. Pieces are subword units. With several runs, translations are \
+those of the first run.
 
-This page is generated from the dataclasses that check the files: \
-`python -m fairseq_posattn.lab.scoring.score_document > docs/score_json.md`."""
+`python -m fairseq_posattn.lab.scoring.score_document > docs/score_json.md` generates this page."""
 
 
 def document() -> str:

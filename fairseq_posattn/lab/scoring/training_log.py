@@ -1,4 +1,4 @@
-"""Read losses, speed and time of a training run from the logs of fairseq-train."""
+"""Read the losses, speed and duration of a training run from the logs of fairseq-train."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARCHITECTURES = (
 )
 RESUMED = re.compile(rf"Loaded checkpoint .* @ ({UPDATE}) updates\)")
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
-# Logged when a training run starts; the time between an interruption and this is not counted.
+# Logged when a training run starts; the time from an interruption to the restart is not counted.
 BEGINS = re.compile(
     r"\| (?:fairseq_cli\.train \| \{|fairseq\.(?:distributed\.utils|tasks\.text_to_speech) \|)"
 )
@@ -39,7 +39,7 @@ TRAIN = "train"
 
 
 class Measured(NamedTuple):
-    """The numbers in one line of a log; `subset` may also be TRAIN or INSIDE."""
+    """The numbers in a log line. `subset` is TRAIN, INSIDE or the name of a validation set."""
 
     subset: str
     update: int
@@ -52,7 +52,7 @@ class Measured(NamedTuple):
 class Course:
     """The contents of the logs of a training run.
 
-    seconds: training time, summed over all starts; None if the lines have no times.
+    seconds: the training time, summed over all restarts; None if the log has no timestamps.
     """
 
     parameters: int | None = None
@@ -64,7 +64,11 @@ class Course:
     now: datetime | None = None
 
     def add(self, figures: Measured) -> None:
-        """Add the numbers of a line; if its update is repeated, drop those of later updates."""
+        """Record the values in a log line.
+
+        If the update number decreases, as after a resume, all entries from this update on are
+        dropped first.
+        """
         if figures.update < self.update:
             self.go_back(figures.update - 1)
         self.update = figures.update
@@ -83,7 +87,7 @@ class Course:
             self.seconds = (self.seconds or 0.0) + (0.0 if BEGINS.search(line) else passed)
 
     def go_back(self, update: int) -> None:
-        """Drop the numbers of later updates, which were lost when the run was interrupted."""
+        """Drop the numbers of updates after `update`, which were lost in an interruption."""
         courses: tuple[dict[int, Any], ...] = (*self.losses.values(), *self.speeds.values())
         for course in courses:
             for later in [number for number in course if number > update]:
@@ -92,13 +96,13 @@ class Course:
 
     @property
     def words_per_second(self) -> float | None:
-        """Return the median speed within epochs or, if unknown, that of whole epochs."""
+        """The median of the speeds logged within epochs or, if there are none, per epoch."""
         speeds = self.speeds.get(INSIDE) or self.speeds.get(TRAIN)
         return median(speeds.values()) if speeds else None
 
     @property
     def validated(self) -> dict[int, float | None]:
-        """Return the validation losses by update, of the first validation set."""
+        """The losses on the first validation set, by update."""
         return next((of for s, of in self.losses.items() if s not in (INSIDE, TRAIN)), {})
 
     def curve(self) -> list[Losses]:
@@ -113,12 +117,12 @@ class Course:
 
 
 def training(paths: Sequence[str]) -> Training:
-    """Read the logs of all machines of a training run; return the JSON's part about training."""
+    """Read the logs of a training run on all machines, and return the `training` JSON object."""
     found = read_training(paths)
     if found.parameters is None and not found.losses:
         raise InputError(
-            f"{', '.join(paths)}: found neither parameters nor losses; name a log of "
-            "fairseq-train with --log-format simple or json"
+            f"{', '.join(paths)}: found neither parameters nor losses; use a log that "
+            "fairseq-train wrote with --log-format simple or json"
         )
     return Training(
         parameters=found.parameters,
@@ -129,10 +133,10 @@ def training(paths: Sequence[str]) -> Training:
 
 
 def read_training(paths: Sequence[str]) -> Course:
-    """Read the logs of a training run, possibly resumed, on one or several machines."""
+    """Read the logs of a training run, which may be resumed and may use several machines."""
     found = Course()
-    # With several machines, only one log contains losses. The others contain start messages, whose
-    # clocks may be ahead of the first updates, so these are ignored.
+    # With several machines, only one log contains losses. The start messages in the other logs are
+    # ignored, because their clocks may be ahead of the first updates.
     telling = {p for p in paths if len(paths) == 1 or any(map(measured_in, read_lines(p)))}
     for path, line in lines_in_order(paths):
         if path in telling:
@@ -152,7 +156,7 @@ def read_training(paths: Sequence[str]) -> Course:
 
 
 def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a log and a line, over all logs in the order of time.
+    """Yield pairs of a log and one of its lines, over all logs in chronological order.
 
     After an interruption, the losses may be in the log of another machine.
     """
@@ -160,7 +164,7 @@ def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def timed(path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each line with its time; a line without a time gets that of the previous line."""
+    """Yield each line with its timestamp, or else with the timestamp of the previous line."""
     time = ""
     for line in read_lines(path):
         if found := TIME.match(line):
@@ -169,7 +173,7 @@ def timed(path: str) -> Iterator[tuple[str, str, str]]:
 
 
 def measured_in(line: str) -> Measured | None:
-    """Return the numbers in a line of fairseq's log format simple or json, or None."""
+    """Return the numbers in a line of a log with --log-format simple or json, or None."""
     if match := JSON.search(line):
         return measured_in_json(match[1])
     if match := INNER.search(line):
@@ -186,7 +190,7 @@ def pairs(text: str, between: str, within: str) -> Iterator[tuple[str, str]]:
 
 
 def measured_in_json(text: str) -> Measured | None:
-    """Return the numbers in a line of fairseq's log format json, or None."""
+    """Return the numbers in a line of a log with --log-format json, or None."""
     try:
         figures = json.loads(text)
     except (ValueError, RecursionError):
@@ -201,7 +205,7 @@ def measured_in_json(text: str) -> Measured | None:
 
 
 def measured(subset: str, figures: dict[str, Any]) -> Measured | None:
-    """Return the numbers that are used, or None if the line contains no update."""
+    """Return the numbers in a log line, or None if the line contains no update number."""
     updates, epoch = str(figures.get("num_updates", "")), str(figures.get("epoch", ""))
     if not re.fullmatch(UPDATE, updates):
         return None

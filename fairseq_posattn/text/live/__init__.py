@@ -1,1 +1,1 @@
-"""Pieces and trees for new text during translation."""
+"""Provide the pieces and trees of new text during translation."""

@@ -1,4 +1,4 @@
-"""Segment new text, and find its trees when a batch needs them."""
+"""Segment new text, and determine its trees when a batch needs them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.sentence import KINDS, NO_TAGS, UNKNOWN, mended
 
-PARSED_TOGETHER = 32  # how many lines are parsed ahead at once, which may delay other lines
+PARSED_TOGETHER = 32  # number of lines parsed ahead at once, which may delay other lines
 Prepared = tuple[list[SegmentedLine], dict[int, Sentence]]  # lines, and trees by line number
 Given = Sequence[int] | Sentence | None  # a tree from a program: parents, or a sentence
 
 
 class NewText:
-    """Finds the pieces and trees of new lines, with the options `cfg` of the task."""
+    """Provides the pieces and trees of new lines; `cfg` contains the options of the task."""
 
     def __init__(self, cfg: Any, pipeline: TextPipeline | None):
         self.cfg = cfg
@@ -50,17 +50,19 @@ class NewText:
 
     @cached_property
     def stanza(self) -> StanzaProvider:
-        """Return the provider if it is stanza, or else a stanza that tokenises for it, as for the
-        training data."""
+        """The provider if it uses stanza; otherwise a stanza provider for tokenisation.
+
+        It tokenises lines in the same way as the training data.
+        """
         if isinstance(self.provider, StanzaProvider):
             return self.provider
         return StanzaProvider(parser_settings(self.cfg, self.pipeline))
 
     def prepare_ahead(self, raw: Sequence[str], trees: bool, labels: WantedLabels | None) -> None:
-        """Segment lines that `read_lines` will be called for next, which raises any errors.
+        """Segment lines ahead of the call of `read_lines` with these lines.
 
-        This requires pieces of the pipeline. Lines after the first buffer are also parsed, if a
-        lazy provider will be asked for their trees.
+        This requires a text pipeline. From the second buffer on, the lines are also parsed if the
+        model needs trees from a lazy provider. Errors are raised when `read_lines` is called.
         """
         prepared: Future[Prepared] = Future()
         try:
@@ -77,7 +79,7 @@ class NewText:
     def parse_ahead(
         self, lines: list[SegmentedLine], labels: WantedLabels | None
     ) -> dict[int, Sentence]:
-        """Return the trees of all lines, parsed in groups of similar length."""
+        """Parse all lines, batching lines of similar length, and return their trees."""
         order = sorted(range(len(lines)), key=lambda k: len(lines[k].pieces))
         found: dict[int, Sentence] = {}
         for start in range(0, len(order), PARSED_TOGETHER):
@@ -86,7 +88,7 @@ class NewText:
         return found
 
     def read_lines(self, raw: Sequence[str], encode: Callable[[str], str], trees: bool) -> Prepared:
-        """Segment lines, and return them with the trees that were found ahead."""
+        """Segment lines, and return them with the trees that were parsed ahead."""
         if self.ahead and self.ahead[0][0] == list(raw):
             return self.ahead.popleft()[1].result()
         return self.lines(raw, encode, trees), {}
@@ -94,7 +96,10 @@ class NewText:
     def lines(
         self, raw: Sequence[str], encode: Callable[[str], str], trees: bool
     ) -> list[SegmentedLine]:
-        """Segment raw lines. trees: whether their trees will be requested."""
+        """Segment raw lines.
+
+        trees: whether the trees of the lines will be requested.
+        """
         provider = self.tokenizer(trees)
         tokenize = provider.words if provider else None
         if self.pipeline is None:
@@ -102,7 +107,7 @@ class NewText:
         return lines_of_pipeline(raw, self.pipeline, tokenize)
 
     def tokenizer(self, trees: bool) -> TreeProvider | None:
-        """Return the provider that tokenises the lines now, or None if no words are needed yet.
+        """Return the provider that tokenises the lines when they are read, or None.
 
         A lazy provider tokenises the lines of a batch when their trees are requested.
         """
@@ -117,9 +122,10 @@ class NewText:
         labels: WantedLabels | None = None,
         known: dict[int, Sentence] | None = None,
     ) -> NewTrees:
-        """Return the trees of the lines; a lazy provider finds them when a batch needs them.
+        """Return the trees of the lines; a lazy provider determines them when a batch needs them.
 
-        given: trees from a program. known: trees that were found ahead, by line number.
+        given: trees passed by a program.
+        known: trees that were parsed ahead, by line number.
         """
         if given is None and self.provider.lazy:
             return NewTrees(
@@ -133,7 +139,7 @@ class NewText:
 
     @cached_property
     def control(self) -> TreeControl:
-        """Return the control of --tree-control, or else that of the data."""
+        """The control trees selected by --tree-control, or else those of the data."""
         if self.cfg.tree_control:
             return TreeControl.from_tag(self.cfg.tree_control)
         return self.pipeline.config.control if self.pipeline else TreeControl()
@@ -143,7 +149,8 @@ class NewText:
     ) -> list[Sentence]:
         """Return the control trees of the lines.
 
-        The provider is used only if the control needs its trees, or a model its parts of speech.
+        The provider is used only if the control trees depend on its trees, or if a model reads its
+        parts of speech.
         """
         if self.provider.lazy:
             lines = self.with_words(lines)
@@ -155,7 +162,7 @@ class NewText:
     def controlled(
         self, lines: list[SegmentedLine], own: Sequence[Sentence | None]
     ) -> list[Sentence]:
-        """Return the control trees of lines, given their own trees."""
+        """Return the control trees of lines, given the original trees."""
         if self.control.needs_trees:
             found = [self.or_flat(*pair) for pair in zip(lines, own, strict=True)]
         else:
@@ -165,7 +172,7 @@ class NewText:
         return list(map(with_unknown_labels, trees)) if self.takes_flat_trees else trees
 
     def with_words(self, lines: list[SegmentedLine]) -> list[SegmentedLine]:
-        """Return the lines with words, found by the provider where necessary."""
+        """Return the lines with their words; the provider tokenises lines without words."""
         if all(line.words is not None for line in lines):
             return lines
         return with_words(lines, getattr(self.provider, "words", None))  # as in `lines`
@@ -173,7 +180,7 @@ class NewText:
     def check_given(
         self, lines: list[SegmentedLine], given: Sequence[Given]
     ) -> list[Sentence | None]:
-        """Check trees from a program; raise a TreeError if they do not match the lines."""
+        """Check trees passed by a program; raise a TreeError if they do not match the lines."""
         if len(given) != len(lines):
             raise TreeError(
                 f"got {len(given)} trees for {len(lines)} sentences; give one tree per sentence"
@@ -181,7 +188,7 @@ class NewText:
         return [self.check_one(*pair) for pair in zip(lines, given, strict=True)]
 
     def check_one(self, line: SegmentedLine, given: Given) -> Sentence | None:
-        """Check the tree of a line; plain parents refer to the words between spaces."""
+        """Check the tree of a line. If only parents are given, the line is split at spaces."""
         if given is None:
             return None
         tree = given if isinstance(given, Sentence) else Sentence(line.text.split(), given)
@@ -202,9 +209,10 @@ class NewText:
 
     @property
     def takes_flat_trees(self) -> bool:
-        """Return whether lines without a tree get a flat one.
+        """Whether a line without a tree gets a flat tree.
 
-        This is so with --missing-tree flat, or if long lines of the training data were skipped.
+        This is the case with --missing-tree flat, or if long lines of the training data were
+        skipped.
         """
         if str(self.cfg.missing_tree) == "flat":
             return True
@@ -213,8 +221,10 @@ class NewText:
         return self.pipeline.config.parser.long_lines == "skip"
 
     def or_flat(self, line: SegmentedLine, parsed: Sentence | None) -> Sentence:
-        """Return the tree of a line, or a flat one if it has none; raise a TreeError if flat trees
-        are not allowed."""
+        """Return the tree of a line, or a flat tree if the line has none.
+
+        Raises TreeError if the line has no tree and flat trees are not allowed.
+        """
         if parsed is not None:
             return parsed
         if self.takes_flat_trees:
@@ -227,7 +237,7 @@ class NewText:
 
 
 def check_labels(labels: Sequence[Any], kind: str, words: int, where: str) -> None:
-    """Refuse labels from a program unless there is one string, or one `Tags`, per word."""
+    """Raise a TreeError unless a program's labels consist of one string or `Tags` per word."""
     if isinstance(labels, str) or len(labels) != words:
         found = f"the text '{labels}'" if isinstance(labels, str) else str(len(labels))
         raise TreeError(f"{where} has {found} as {kind} of {words} words; give one per word")
@@ -241,7 +251,7 @@ def check_labels(labels: Sequence[Any], kind: str, words: int, where: str) -> No
 
 
 def with_unknown_labels(sentence: Sentence) -> Sentence:
-    """Replace missing labels by unknown ones."""
+    """Replace missing labels by the unknown label."""
     words = len(sentence.words)
     return replace(
         sentence,
@@ -251,5 +261,5 @@ def with_unknown_labels(sentence: Sentence) -> Sentence:
 
 
 def flat(line: SegmentedLine) -> Sentence:
-    """Return a line's flat tree, in which each word is a child of the first one."""
+    """Return a flat tree, in which each word except the first is a child of the first word."""
     return Sentence(line.tokens).flat()

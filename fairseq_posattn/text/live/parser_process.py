@@ -1,7 +1,7 @@
 """Run a parser in a separate process, in parallel with the translation model.
 
-Forks of the program do not affect it there. LiveParser starts this module as a subprocess and
-communicates with it through pipes:
+Forks of the main program do not affect this process. LiveParser starts this module as a subprocess
+and communicates with it through pipes:
 
     python -m fairseq_posattn.text.live.parser_process
 """
@@ -26,7 +26,7 @@ from fairseq_posattn.trees.sentence import Sentence
 
 
 class Turns:
-    """A lock with two priorities: threads that give way wait until no other thread is waiting."""
+    """A lock with two priorities: low-priority threads wait until no other thread is waiting."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -36,7 +36,7 @@ class Turns:
 
     @contextlib.contextmanager
     def giving_way(self) -> Iterator[None]:
-        """Let this thread give way to others within the `with` block."""
+        """Give this thread low priority within the `with` block."""
         self.own.gives_way = True
         try:
             yield
@@ -64,7 +64,7 @@ class Turns:
 
 
 class LiveParser:
-    """A parser in a subprocess, which starts at the first request and ends with the program."""
+    """A parser in a subprocess, which is started by the first request and ends with the program."""
 
     def __init__(self, settings: ParserSettings):
         self.settings = settings
@@ -101,10 +101,10 @@ class LiveParser:
         return answer
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Return the process; start it if necessary."""
+        """Return the subprocess, and start it if necessary."""
         if self.process is not None and self.owner == os.getpid():
             return self.process
-        self.process, self.owner = None, os.getpid()  # a fork starts a parser of its own
+        self.process, self.owner = None, os.getpid()  # a forked process starts its own parser
         process = self.process = subprocess.Popen(
             [sys.executable, "-m", "fairseq_posattn.text.live.parser_process"],
             stdin=subprocess.PIPE,
@@ -115,9 +115,9 @@ class LiveParser:
         return process
 
     def stop(self, seconds: float = 0) -> int | None:
-        """Stop the process and return its exit code, or None if it never started.
+        """Stop the subprocess and return its exit code, or None if it was never started.
 
-        seconds: how long to wait for it to exit before killing it.
+        seconds: how long to wait for the subprocess to exit before killing it.
         """
         process, self.process = self.process, None
         if process is None:
@@ -133,7 +133,7 @@ class LiveParser:
 
 
 def pipe(end: IO[bytes] | None) -> IO[bytes]:
-    """Return a pipe of the process, which is not None, for the type checker."""
+    """Return a pipe that is not None, to satisfy the type checker."""
     assert end is not None
     return end
 

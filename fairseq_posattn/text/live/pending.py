@@ -1,8 +1,8 @@
-"""Keep the trees of new text between the hooks that fairseq calls.
+"""Store the trees of new text between calls of fairseq.
 
-fairseq does not handle trees. It passes lines to the task, asks it for a dataset of their pieces,
-and translates the batches of that dataset. This module keeps the trees of the lines until their
-batches are made.
+fairseq does not handle trees. It passes lines to the task, requests a dataset of their pieces, and
+translates the batches of that dataset. This module stores the trees of the lines until the
+batches are created.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ COLUMNS = {"relations": "DEPREL", "tags": "UPOS"}
 
 
 class Numbering(Protocol):
-    """Converts labels to numbers, such as the label dictionaries of the data."""
+    """Converts labels to indices in the label dictionaries of the data."""
 
     def numbers(self, labels: Labels) -> batch.Numbers:
-        """Return the numbers of a sentence's relations, and of its parts of speech."""
+        """Return the indices of a sentence's relations and parts of speech."""
 
 
 class WantedLabels(NamedTuple):
-    """The kinds of labels that the models read, with their numbering."""
+    """The kinds of labels that the models read, and their conversion to indices."""
 
     numbering: Numbering
     kinds: Collection[str]
@@ -41,7 +41,7 @@ class WantedLabels(NamedTuple):
 def records_of(
     lines: Sequence[SegmentedLine], trees: Sequence[Sentence], wanted: WantedLabels | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the concatenated word records of the lines, and the lines' numbers of words."""
+    """Return the concatenated word records of the lines, and the number of words in each line."""
     pairs = list(zip(lines, trees, strict=True))
     projected = [line.project(sentence) for line, sentence in pairs]
     if wanted is None:
@@ -53,21 +53,21 @@ def records_of(
 
 
 def refuse_unlabelled(line: SegmentedLine, sentence: Sentence, kinds: Collection[str]) -> None:
-    """Raise a TreeError for a tree without the labels that the model reads."""
+    """Raise a TreeError if a tree lacks labels that the model reads."""
     for kind, name in (("relations", "relations"), ("tags", "parts of speech")):
         if kind in kinds and sentence.words and getattr(sentence, kind) is None:
             place = f"{sentence.where}: " if sentence.path else ""
             raise TreeError(
                 f"{place}the tree of '{line.text}' has no {name}, which the model reads; give them "
-                f"in the column {COLUMNS[kind]} of --tree-file or in Parsed(..., {kind}=[...]), "
-                "or treat them as unknown with --missing-tree flat"
+                f"in column {COLUMNS[kind]} of --tree-file or in Parsed(..., {kind}=[...]), or "
+                "treat them as unknown with --missing-tree flat"
             )
 
 
 class SpelledSource:
-    """Trees of binarised sentences, which `find` makes from their text.
+    """Provides the trees of binarised sentences; `find` determines them from the text.
 
-    Binarised data contain pieces only, so the text is rebuilt from them.
+    Binarised data contain only pieces, so the text is reconstructed from them.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class SpelledSource:
         return len(self.source)
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the concatenated word records of sentences, and the sentences' lengths."""
+        """Return the concatenated word records of sentences, and the length of each sentence."""
         lines = [self.line(int(k)) for k in sentences]
         return records_of(lines, self.find(lines), self.labels)
 
     def line(self, sentence: int) -> SegmentedLine:
-        """Return the line that is rebuilt from a sentence's pieces."""
+        """Return the line that is reconstructed from a sentence's pieces."""
         numbers = [n for n in self.source[sentence].tolist() if n != self.dictionary.pad()]
         pieces = [self.dictionary[number] for number in numbers[:-1]]
         if pieces and self.separator != SPACE:  # --truncate-source may have cut off the last word
@@ -102,7 +102,7 @@ class SpelledSource:
 
 
 class CollatedBatch(NamedTuple):
-    """A batch of new text: pieces, the tensor of trees, and sentences with their line numbers."""
+    """A batch of new text: its pieces, its tree tensor, and its sentences with line numbers."""
 
     tokens: Tensor  # B T
     source_tree: Tensor  # 2 B W, or 4 B W with labels
@@ -110,11 +110,11 @@ class CollatedBatch(NamedTuple):
 
 
 class NewTrees:
-    """The trees of new lines, and their batches that are not translated yet.
+    """The trees of new lines, and the batches of these lines that have not been translated yet.
 
-    find: returns the trees of lines, when a batch needs them.
+    find: a function that returns the trees of lines; it is called when a batch needs them.
     labels: the labels that a model reads, if any.
-    found: trees that were found earlier, by line number.
+    found: trees that are already known, by line number.
     first: the number of the first line among all new lines.
     """
 
@@ -136,7 +136,7 @@ class NewTrees:
         return len(self.lines)
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the concatenated word records of sentences, and the sentences' lengths."""
+        """Return the concatenated word records of sentences, and the length of each sentence."""
         asked = sentences.tolist()
         if lacking := [k for k in asked if k not in self.found]:
             self.found.update(zip(lacking, self.find(lacking), strict=True))
@@ -144,7 +144,7 @@ class NewTrees:
         return records_of(lines, trees, self.labels)
 
     def add_batch(self, collated: dict) -> None:
-        """Queue a batch that fairseq made of the lines with the numbers `id`."""
+        """Queue a batch that fairseq made from the lines whose numbers are in `id`."""
         fields = collated["net_input"]
         numbers = sorted(collated["id"].tolist())
         sentences = [(self.first + k, self.found[k]) for k in numbers]
@@ -152,9 +152,9 @@ class NewTrees:
 
 
 class PendingTrees:
-    """Passes the trees of new lines on to their batches.
+    """Passes the trees of new lines to the batches of these lines.
 
-    Call `expect` when new lines arrive, `attach` when fairseq makes a dataset of them, and
+    Call `expect` when new lines arrive, `attach` when fairseq makes a dataset from them, and
     `for_batch` for each batch to translate.
     """
 
@@ -170,9 +170,9 @@ class PendingTrees:
         self.expected = trees
 
     def attach(self, sentences: int) -> NewTrees:
-        """Return the trees of the last lines, of which fairseq makes a dataset now.
+        """Return the trees of the lines from which fairseq is making a dataset.
 
-        fairseq keeps their order, and uses their numbers as the `id` of samples.
+        fairseq does not reorder these lines, and uses their numbers as the `id` of samples.
         """
         trees, self.expected = self.expected, None
         if trees is None or len(trees) != sentences:
@@ -181,10 +181,10 @@ class PendingTrees:
         return trees
 
     def for_batch(self, tokens: Tensor) -> CollatedBatch:
-        """Return the trees of the batch to translate, which must be the next one that was made.
+        """Return the trees of a batch, which must be the next one in the order of creation.
 
-        fairseq-interactive keeps the order of the batches, but only their pieces. A batch of
-        another program must not get the trees of this one, so the pieces are compared.
+        fairseq-interactive translates the batches in order, but passes on only their pieces. The
+        pieces are compared, so these trees are never assigned to a batch from another program.
         """
         batches = self.attached.batches if self.attached is not None else ()
         if not batches or not is_same(tokens, batches[0].tokens):
@@ -199,6 +199,7 @@ class PendingTrees:
 def is_same(tokens: Tensor, made: Tensor) -> bool:
     """Return whether both tensors are the same batch.
 
-    On a CPU they are the same object, so nothing is compared; on an accelerator, one is a copy.
+    On a CPU they are the same object, so their contents are not compared. On an accelerator, one of
+    them is a copy.
     """
     return tokens is made or torch.equal(tokens.to(made.device), made)

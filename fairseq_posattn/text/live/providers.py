@@ -1,8 +1,8 @@
-"""Tree providers, which find the trees of new sentences.
+"""Tree providers, which determine the trees of new sentences.
 
-A provider returns a tree, or None, for each line to translate. Its tokens may differ from those of
-the line, because words and pieces are aligned by their characters. To use a provider of your own,
-register it and pass its name to --tree-provider:
+A provider returns a tree, or None, for each line to translate. The tokens of the tree may differ
+from those of the line, because words and pieces are aligned by their characters. To use a custom
+provider, register it and pass its name to --tree-provider:
 
     @register
     class Chains(TreeProvider):
@@ -35,11 +35,11 @@ __all__ = ["PROVIDERS", "SegmentedLine", "Sentence", "TreeProvider", "register"]
 
 
 class TreeProvider:
-    """The base class of tree providers; a subclass must define `name` and `parsed` only.
+    """The base class of tree providers. A subclass must define only `name` and `parsed`.
 
-    lazy: if True, `parsed` is called with the lines of each batch when the batch is made, in any
-        order, and also for binarised data without trees. If False, it is called with new lines as
-        they are read, in their order.
+    lazy: if True, `parsed` is called with the lines of each batch when the batch is created, in
+        any order; this also supports binarised data without trees. If False, it is called with new
+        lines as they are read, in order.
     """
 
     name: ClassVar[str]
@@ -49,28 +49,30 @@ class TreeProvider:
     def from_options(cls, cfg: Any, pipeline: TextPipeline | None) -> TreeProvider:
         """Create the provider from the options of the task and the pipeline of the data.
 
-        By default, no options are read, and --tree-file, which would have no effect, is refused.
+        The default implementation reads no options, and raises a TreeError if --tree-file is given,
+        because the file would be ignored.
         """
         cls.refuse_tree_file(cfg)
         return cls()
 
     @classmethod
     def refuse_tree_file(cls, cfg: Any) -> None:
-        """Raise a TreeError if --tree-file is given, which this provider does not read."""
+        """Raise a TreeError if --tree-file is given, because this provider does not read it."""
         if cfg.tree_file:
             raise TreeError(
-                f"--tree-provider {cls.name} does not read --tree-file {cfg.tree_file}; "
-                "leave one out"
+                f"--tree-provider {cls.name} does not read --tree-file {cfg.tree_file}; use only "
+                "one of them"
             )
 
     def words(self, lines: Sequence[str]) -> list[Sentence] | None:
-        """Tokenise the lines as the training data were, or return None to split at spaces."""
+        """Tokenise lines like the training data, or return None to split the lines at spaces."""
         return None
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
         """Return the tree of each line, in order, or None for a line without a tree.
 
-        If `words` tokenised the lines, the trees must have those words. Each line is passed once.
+        If `words` tokenised the lines, the trees must have the same words. Each line is passed
+        once.
         """
         raise NotImplementedError
 
@@ -82,7 +84,7 @@ PROVIDERS: dict[str, type[TreeProvider]] = {}
 def register(provider: type[ProviderClass]) -> type[ProviderClass]:
     """Class decorator that registers a tree provider for --tree-provider.
 
-    Raise a RegistrationError, which names the class and its line, if the class is invalid.
+    Raises RegistrationError, with the name and line of the class, if the class is invalid.
     """
     add(PROVIDERS, provider, TreeProvider, "tree provider")
     return provider
@@ -100,7 +102,7 @@ class NoProvider(TreeProvider):
 
 @register
 class ConlluProvider(TreeProvider):
-    """Provides the k-th tree of a CoNLL-U file for the k-th sentence."""
+    """Assigns the k-th tree of a CoNLL-U file to the k-th sentence."""
 
     name = "conllu"
 
@@ -119,7 +121,10 @@ class ConlluProvider(TreeProvider):
         return [self.next_tree(line.text) for line in lines]
 
     def next_tree(self, line: str) -> Sentence | None:
-        """Return the next tree of the file, or None; raise a TreeError if it is of another line."""
+        """Return the next tree of the file, or None at its end.
+
+        Raises TreeError if the tree belongs to another line.
+        """
         self.asked += 1
         sentence = next(self.trees, None)
         if sentence is None:
@@ -128,7 +133,7 @@ class ConlluProvider(TreeProvider):
         return None if sentence.parents is None else sentence
 
     def check(self, line: str, sentence: Sentence) -> None:
-        """Raise a TreeError unless the sentence has the same characters as the line."""
+        """Raise a TreeError unless the sentence consists of the same characters as the line."""
         if [escape_whitespace(word) for word in line.split(" ")] == sentence.tokens:
             return
         where = sentence.where
@@ -136,9 +141,9 @@ class ConlluProvider(TreeProvider):
             match(line, sentence.tokens, where)
         except TreeError:
             raise TreeError(
-                f"{where}: tree {self.asked} is not a tree of input line {self.asked}, because its "
-                f"words are '{shortened(str(sentence))}', but the line is '{shortened(line)}'; "
-                "name a file with the trees of this text"
+                f"{where}: tree {self.asked} is not the tree of input line {self.asked}, because "
+                f"its words are '{shortened(str(sentence))}', but the line is '{shortened(line)}'; "
+                "use a file with the trees of this text"
             ) from None
 
 
@@ -154,7 +159,7 @@ def known_labels(sentence: Sentence) -> Sentence:
 
 @register
 class StanzaProvider(TreeProvider):
-    """Parses with stanza, batch by batch, in a separate process."""
+    """Parses batches with stanza in a separate process."""
 
     name = "stanza"
     lazy = True
@@ -181,7 +186,7 @@ class StanzaProvider(TreeProvider):
 
 
 def parser_settings(cfg: Any, pipeline: TextPipeline | None) -> ParserSettings:
-    """Return the parser settings of the data, overridden by the options."""
+    """Return the parser settings of the data, overridden by the options of the task."""
     settings = pipeline.config.parser if pipeline else ParserSettings()
     chosen = {
         "lang": cfg.parser_lang,
@@ -196,7 +201,10 @@ def parser_settings(cfg: Any, pipeline: TextPipeline | None) -> ParserSettings:
 
 
 def provider_name(cfg: Any, pipeline: TextPipeline | None) -> str:
-    """Return the name of the provider, by default conllu with --tree-file, or else the data's."""
+    """Return the name of the selected provider.
+
+    The default is conllu if --tree-file is given, and otherwise the provider of the data.
+    """
     if cfg.tree_provider:
         return str(cfg.tree_provider)
     if cfg.tree_file:
@@ -206,21 +214,21 @@ def provider_name(cfg: Any, pipeline: TextPipeline | None) -> str:
 
 
 def provider_class(cfg: Any, pipeline: TextPipeline | None) -> type[TreeProvider]:
-    """Return the class of the provider that the options or the data select."""
+    """Return the class of the provider that is selected by the options or the data."""
     return registered(provider_name(cfg, pipeline), PROVIDERS, "tree provider")
 
 
 def build_provider(cfg: Any, pipeline: TextPipeline | None = None) -> TreeProvider:
-    """Create the provider that the options or the data select."""
+    """Create the provider that is selected by the options or the data."""
     return provider_class(cfg, pipeline).from_options(cfg, pipeline)
 
 
 def trees_of(provider: TreeProvider, lines: Sequence[SegmentedLine]) -> Sequence[Sentence | None]:
-    """Return a provider's trees; raise a TreeError unless there is one per line."""
+    """Return the provider's results; raise a TreeError unless there is exactly one per line."""
     found = provider.parsed(lines)
     if len(found) != len(lines):
         raise TreeError(
             f"the tree provider {type(provider).__name__} returned {len(found)} trees for "
-            f"{len(lines)} lines; return a tree or None for each line in its method `parsed`"
+            f"{len(lines)} lines; its method `parsed` must return a tree or None for each line"
         )
     return found

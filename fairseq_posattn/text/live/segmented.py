@@ -1,4 +1,4 @@
-"""Segment raw lines, and record the spans of the pieces in the text."""
+"""Segment raw lines, and record the span of each piece in the text."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Tokenize = Callable[[Sequence[str]], list[Sentence] | None]  # returns the words
 
 
 class SegmentedLine(NamedTuple):
-    """A segmented line: its text, its pieces, and the spans of the pieces in the text.
+    """A segmented line: its text, its pieces, and the span of each piece in the text.
 
-    words: the words to parse; None means those between the spaces of the text.
+    words: the words to parse; None to split the text at spaces.
     """
 
     text: str
@@ -39,17 +39,17 @@ class SegmentedLine(NamedTuple):
         return [escape_whitespace(token) for token in self.words.tokens]
 
     def project(self, sentence: Sentence) -> Tree:
-        """Project a tree onto the pieces: return each word's parent and number of pieces."""
+        """Project a tree onto the pieces, and return each word's parent and number of pieces."""
         where = f"'{self.text}'"
         counts = project_line(sentence, self.text, self.spans, where)
         return Tree(checked_parents(sentence, where), counts)
 
 
 def spelled(pieces: str, separator: str) -> SegmentedLine:
-    """Rebuild a line from its pieces.
+    """Reconstruct a line from its pieces.
 
-    The separator U+2581 selects pieces of sentencepiece, where it begins a word. Any other
-    separator ends pieces that are joined to the next one, as in subword-nmt.
+    If the separator is U+2581, it marks the start of a word, as in sentencepiece. Any other
+    separator marks the end of a piece that is joined to the next one, as in subword-nmt.
     """
     split = pieces.split()
     if separator == SPACE:
@@ -62,12 +62,12 @@ def spelled(pieces: str, separator: str) -> SegmentedLine:
 def lines_of_encoder(
     raw: Sequence[str], encode: Callable[[str], str], separator: str, tokenize: Tokenize | None
 ) -> list[SegmentedLine]:
-    """Segment lines with fairseq's --tokenizer and --bpe; their text is rebuilt from the pieces."""
+    """Segment lines with fairseq's --tokenizer and --bpe; rebuild their text from the pieces."""
     return with_words([spelled(encode(line), separator) for line in raw], tokenize)
 
 
 def with_words(lines: list[SegmentedLine], tokenize: Tokenize | None) -> list[SegmentedLine]:
-    """Return the lines with the words that `tokenize` finds, if it is given."""
+    """Return the lines with the words that `tokenize` returns, or unchanged without words."""
     words = tokenize([line.text for line in lines]) if tokenize else None
     if words is None:
         return lines
@@ -77,7 +77,7 @@ def with_words(lines: list[SegmentedLine], tokenize: Tokenize | None) -> list[Se
 def lines_of_pipeline(
     raw: Sequence[str], pipeline: TextPipeline, tokenize: Tokenize | None
 ) -> list[SegmentedLine]:
-    """Segment lines as the data were segmented."""
+    """Segment lines in the same way as the training data."""
     texts = [pipeline.source_text(line) for line in raw]
     words = tokenize(texts) if tokenize else None
     if words is None:
@@ -86,7 +86,7 @@ def lines_of_pipeline(
 
 
 def segment(text: str, words: Sentence | None, pipeline: TextPipeline) -> SegmentedLine:
-    """Segment a text, or its words if the pipeline splits words."""
+    """Segment a text, or its words if the pipeline segments words."""
     text = pipeline.segmented(text, words)
     segmenter = pipeline.segmenter
     pieces = " ".join(segmenter.segment(text))
@@ -94,7 +94,7 @@ def segment(text: str, words: Sentence | None, pipeline: TextPipeline) -> Segmen
 
 
 class PipelineCodec:
-    """Segments new text as the data were segmented, and detokenises its translation.
+    """Segments new text in the same way as the training data, and detokenises translations.
 
     It replaces fairseq's --bpe and --tokenizer.
     """
@@ -107,5 +107,5 @@ class PipelineCodec:
         return " ".join(self.pipeline.segmenter.segment(text))
 
     def decode(self, pieces: str) -> str:
-        """Join the pieces of a translation, and detokenise it."""
+        """Join the pieces of a translation, and detokenise the result."""
         return self.pipeline.detokenized(self.pipeline.segmenter.join(pieces))

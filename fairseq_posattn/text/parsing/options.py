@@ -17,7 +17,7 @@ REMEDIES = ("on_failure", "several_roots")  # these affect only lines that canno
 
 @dataclass(frozen=True)
 class ParserSettings:
-    """All settings that trees depend on; they are stored together with the trees."""
+    """All settings that affect the trees; they are stored together with the trees."""
 
     parser: str = field(default="stanza", metadata=one_of(*PARSERS))
     lang: str = "en"
@@ -37,8 +37,8 @@ class ParserSettings:
     )
     long_lines: str = option(
         "cut lines of more than --max-words words into parts, whose roots become children of the "
-        "first part's root (cut, the default), or write no tree for them (skip); either is "
-        "reported",
+        "first part's root (cut, the default), or write no tree for them (skip); the command "
+        "reports these lines",
         "cut",
         choices=LONG_LINES,
         **one_of(*LONG_LINES),
@@ -51,7 +51,7 @@ class ParserSettings:
         **one_of(*ON_FAILURE),
     )
     several_roots: str = field(default="error", metadata=one_of(*SEVERAL_ROOTS))
-    no_tags: bool = ABSENT  # whether lemmas, parts of speech and features are left out
+    no_tags: bool = ABSENT  # whether lemmas, parts of speech and features are omitted
 
     def describe(self) -> dict[str, Any]:
         """Return the settings that determine the trees of lines that can be parsed."""
@@ -69,7 +69,7 @@ PREPARE_HELP = (
 def add_parser_options(group: Any, lang: str | None = None) -> None:
     """Add the options of a dependency parser to a command line.
 
-    lang: the default language, for posattn parse; None adds the options of posattn prepare.
+    lang: the default language for posattn parse; None to add the options of posattn prepare.
     """
     add = group.add_argument
     add(
@@ -100,6 +100,6 @@ def add_several_roots(group: Any) -> None:
         "--several-roots",
         choices=SEVERAL_ROOTS,
         default="error",
-        help="stop at a given tree with several roots (error, the default), or make the other "
+        help="stop at an input tree with several roots (error, the default), or make the other "
         "roots children of the first one (first)",
     )

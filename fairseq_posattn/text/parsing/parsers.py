@@ -1,4 +1,4 @@
-"""Parse lines with one result per line, in order, even if the parser fails on some of them."""
+"""Parse each line into one tree, in order, even if the parser fails on some lines."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ def parse_safely(
     where: Callable[[int], str],
     on_failure: str,
 ) -> list[Sentence]:
-    """Parse all lines; find a line on which the parser fails by bisection.
+    """Parse all lines; if the parser fails, find the responsible lines by bisection.
 
-    parse: returns a tree for each line; any exception means that a line cannot be parsed.
-    words: returns the words of a line that cannot be parsed.
-    where: returns the position of a line, for messages.
-    on_failure: "stop" raises an InputError for such a line, "flat" gives it a flat tree.
+    parse: a function that returns one tree per line. Any exception means that a line cannot be
+        parsed.
+    words: a function that returns the words of a line that cannot be parsed.
+    where: a function that returns the position of a line, for messages.
+    on_failure: "stop" raises an InputError for a line that cannot be parsed, and "flat" creates a
+        flat tree.
     """
     try:
         return checked(lines, parse(lines))
@@ -45,7 +47,7 @@ def parse_safely(
 
 
 def checked(lines: Sequence[Line], parsed: list[Sentence]) -> list[Sentence]:
-    """Return the parsed lines; raise an exception unless each is a valid tree of its line."""
+    """Return the parsed lines; raise an exception unless each has a valid tree with its words."""
     if len(parsed) != len(lines):
         raise ParserFailure(f"it returned {len(parsed)} results for {len(lines)} lines")
     for line, result in zip(lines, parsed, strict=True):
@@ -77,7 +79,7 @@ def _failed(
 def given_trees(
     lines: Sequence[str], given: Iterator[tuple[str, Sentence]], where: Callable[[int], str]
 ) -> list[Sentence]:
-    """Return the given trees of lines; raise a TreeError unless each is a tree of its line.
+    """Return the given trees; raise a TreeError unless each tree matches its line.
 
     given: yields FILE:LINE and the tree, for each line.
     """

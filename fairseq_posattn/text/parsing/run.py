@@ -1,7 +1,7 @@
 """Parse a text to a CoNLL-U file, in shards.
 
-OUT.parts contains completed shards. OUT.json records the inputs and settings of the result, and
-notes on individual lines.
+OUT.parts contains the completed shards. OUT.json records inputs, settings, and notes on
+individual lines.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def parse(
     keep_parts: bool = False,
     wait: bool = False,
 ) -> None:
-    """Parse all shards that are not parsed yet, then check and join the result.
+    """Parse all remaining shards, then check and join the results.
 
-    On Slurm, this function returns while its jobs continue, unless `wait` is set.
+    On Slurm, this function returns before the jobs have finished, unless `wait` is set.
     """
     refuse_unwritable(Path(out))
     if not out.endswith(SUFFIXES):
@@ -92,7 +92,7 @@ def parse(
 
 
 def parse_step(text: str, out: str, settings: ParserSettings, trees: str | None) -> LineStep:
-    """Return the parse as a line-by-line step."""
+    """Return a line-by-line step that parses the text."""
     return LineStep(
         "parse",
         [text, *([trees] if trees else [])],
@@ -116,14 +116,14 @@ def record_of(out: str) -> Path:
 
 
 def discard(out: str) -> None:
-    """Remove the shards of a parse that will not be resumed, unless Slurm is working on them."""
+    """Remove the shards of a parse that will not be resumed, unless Slurm is processing them."""
     if parts_folder(out).exists():
         with locked(out):
-            running.discard(parts_folder(out), "they parse with other settings")
+            running.discard(parts_folder(out), "they parse with different settings")
 
 
 def adopt_older_record(step: LineStep) -> None:
-    """Convert the record of an earlier version, which has other keys, to the current format."""
+    """Convert a record of an earlier version, which has other keys, to the current format."""
     with contextlib.suppress(FileNotFoundError, InputError, KeyError):
         old = read_json(str(step.record), "")
         files = [old["source"], *([old["trees"]] if old["trees"] else [])]
@@ -133,20 +133,21 @@ def adopt_older_record(step: LineStep) -> None:
 
 
 def text_or_trees(text: str, trees: str | None, path: str) -> Iterator[bytes]:
-    """Yield the lines of the text, or the given trees, each after the number of its first line.
+    """Yield the lines of the text, or the given trees, each preceded by its line number.
 
-    A byte order mark precedes the text, so that one that is part of its first line is preserved.
+    A byte order mark is written before the first line, because reading a text removes it.
+    Otherwise, a byte order mark that belongs to the text would be lost.
     """
     if path == text:
         if not count_lines(text):
-            raise InputError(f"{text}: the file is empty; name one with text")
+            raise InputError(f"{text}: the file is empty; use a file that contains text")
         for number, line in enumerate(read_lines(text)):
             yield (b"" if number else codecs.BOM_UTF8) + line.encode() + b"\n"
         return
     found, lines = sum(1 for _ in read_blocks(path)), count_lines(text)
     if found != lines:
         raise InputError(
-            f"{trees}: the file has {found} trees for {lines} lines of text; name a file with one "
+            f"{trees}: the file has {found} trees for {lines} lines of text; use a file with one "
             "tree per line"
         )
     for given in read_blocks(path):
@@ -154,7 +155,7 @@ def text_or_trees(text: str, trees: str | None, path: str) -> Iterator[bytes]:
 
 
 def parse_part(settings: ParserSettings, trees: str | None, part: Part) -> Answer:
-    """Parse the lines of a shard, check the output, and return the notes on lines."""
+    """Parse the lines of a shard, check the output, and return notes on individual lines."""
     lines, notes = list(read_lines(part.inputs[0])), []
     with replaced_whole(part.outputs[0]) as path:
         with open_to_write(path) as packed, io.TextIOWrapper(packed, "utf-8", newline="\n") as file:
@@ -193,7 +194,7 @@ def parsed_lines(
 
 @contextlib.contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable the garbage collector, which takes an eighth of the parser's time."""
+    """Disable the garbage collector, which would take an eighth of the parser's run time."""
     gc.disable()
     try:
         yield
@@ -217,7 +218,7 @@ def check_output(path: Path, lines: Sequence[str], start: int) -> None:
 
 
 def read_given(path: str, trees: str, several_roots: str) -> Iterator[tuple[str, Sentence]]:
-    """Yield the given trees of a shard, each after its FILE:LINE in the original file."""
+    """Yield the given trees of a shard, with their FILE:LINE in the original file."""
     for given in read_blocks(path):
         sentence = parse_all_columns(
             ConlluBlock(trees, int(given.lines[0]), given.lines[1:]), several_roots
@@ -226,7 +227,7 @@ def read_given(path: str, trees: str, several_roots: str) -> Iterator[tuple[str,
 
 
 def show(result: Made, text: str, out: str) -> None:
-    """Log what was parsed and, the first time, the notes on individual lines."""
+    """Log the result and, the first time, the notes on individual lines."""
     record, notes, lines = record_of(out), result.answer["notes"], result.answer["lines"]
     counts = f"{out}: {lines} lines, {lines} trees"
     if result.answer.get("shown"):

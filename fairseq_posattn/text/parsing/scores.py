@@ -1,4 +1,4 @@
-"""Evaluate a parser on gold trees with the scorer of CoNLL 2018, in percent."""
+"""Evaluate a parser on gold trees with the CoNLL 2018 scorer; all scores are in percent."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TEXT = {"token_f1": "Tokens", "word_f1": "Words"}
 
 
 def scores_of(parser: StanzaParser, trees: Sequence[Tree], raw: bool) -> dict[str, float]:
-    """Return UPOS, UAS and LAS on gold words and, with `raw`, the F1 scores of the tokeniser.
+    """Return UPOS, UAS and LAS on gold words and, if `raw`, the F1 scores of the tokeniser.
 
-    raw: whether the parser has a tokeniser, which is evaluated on the text of each sentence.
+    raw: whether to evaluate the parser's tokeniser on the text of each sentence.
     """
     gold = [tree.sentence for tree in trees]
     scores = chosen(TREES, gold, parser.parse_words(gold))

@@ -1,4 +1,4 @@
-"""Parse with stanza (Qi et al. 2020), with one tree per line even if stanza splits the line."""
+"""Parse with stanza (Qi et al. 2020); each line gets one tree, even if stanza splits the line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairseq_posattn.work.cluster import PARSER_THREADS
 
 PROCESSORS = "tokenize,pos,lemma,depparse"  # stanza adds mwt if the language needs it
 AFTER_TOKENIZATION = "pos,lemma,depparse"
-# In sentences and words, respectively; larger batches need gigabytes and are slower.
+# In sentences and in words; larger batches need gigabytes and are slower.
 BATCHES = {"pos_batch_size": 100, "depparse_batch_size": 3000}
 
 
@@ -50,7 +50,7 @@ class StanzaParser:
             return at_spaces(line)
 
     def tokenize(self, lines: Sequence[str]) -> list[Sentence]:
-        """Return the words of each line, without a tree."""
+        """Return the words of each line as a sentence without a tree."""
         if self.settings.tokenized:
             return [at_spaces(line) for line in lines]
         from stanza.models.common.doc import Document
@@ -60,7 +60,7 @@ class StanzaParser:
         return [one_line(line, next(documents)) if line.strip() else Sentence([]) for line in lines]
 
     def parts(self, line: Sentence) -> list[Sentence]:
-        """Return what to parse of a line: the line itself, parts of a long line, or nothing."""
+        """Return the sentences to parse for a line: the line, the parts of a long line, or none."""
         if len(line.words) <= self.settings.max_words:
             return [line] if line.words else []
         if self.settings.long_lines == "skip":
@@ -68,7 +68,7 @@ class StanzaParser:
         return list(cut(line, self.settings.max_words))
 
     def trees(self, parts: Sequence[Sentence]) -> list[Sentence]:
-        """Parse lines, or parts of lines, in one document."""
+        """Parse lines, or parts of lines, as one stanza document."""
         if not parts:
             return []
         from stanza.models.common.doc import Document
@@ -85,7 +85,7 @@ class StanzaParser:
         ]
 
     def tree_of_line(self, line: Sentence, parts: Sequence[Sentence]) -> Sentence:
-        """Join the parsed parts of a line; without parts, return it without a tree."""
+        """Join the parsed parts of a line; if there are none, return the line without a tree."""
         long = f"the line has {len(line.words)} words, more than --max-words"
         if not parts and line.words:
             return line.without_tree(f"{long}, so it was skipped and has no tree")
@@ -95,7 +95,7 @@ class StanzaParser:
 
 @lru_cache(maxsize=1)
 def load_parser(settings: ParserSettings) -> StanzaParser:
-    """Load a parser, and cache it for this process."""
+    """Load a parser; each process caches the parser that it loaded last."""
     parser = StanzaParser(settings)
     gc.freeze()  # exclude the model from garbage collection
     return parser
@@ -107,7 +107,7 @@ def at_spaces(line: str) -> Sentence:
 
 
 def one_line(line: str, document) -> Sentence:
-    """Return stanza's words of a line as one sentence, even if it found several or none."""
+    """Return all words of a line as one sentence, even if stanza split the line."""
     parsed = Sentence([])
     for token in (token for sentence in document.sentences for token in sentence.tokens):
         form = line[token.start_char : token.end_char]  # stanza's own text may be <UNK>
@@ -123,7 +123,7 @@ def one_line(line: str, document) -> Sentence:
 
 
 def cut(line: Sentence, longest: int) -> Iterator[Sentence]:
-    """Cut a line between tokens into parts of at most `longest` words."""
+    """Split a line between tokens into parts of at most `longest` words."""
     part = Sentence([])
     k = 0
     for form, count in line.counted_tokens():
@@ -190,7 +190,7 @@ def load_pipeline(settings: ParserSettings):
                 **options,
                 **folder,
             )
-        except Exception as error:  # stanza raises a dozen types for missing or damaged files
+        except Exception as error:  # a dozen types, for missing or damaged files
             raise InputError(missing_model(settings, error, messages)) from error
 
 
@@ -198,7 +198,7 @@ def load_pipeline(settings: ParserSettings):
 def stanza_messages() -> Iterator[list[str]]:
     """Collect the messages that stanza logs, without printing them.
 
-    A damaged file is named in these messages only.
+    Only these messages state which file is damaged.
     """
     logger, messages = logging.getLogger("stanza"), []
     handlers, logger.handlers = logger.handlers, [logging.Handler()]
@@ -222,13 +222,12 @@ def missing_model(settings: ParserSettings, error: Exception, messages: Sequence
         )
     return (
         f"no stanza model for '{settings.lang}' (package {settings.package}) can be loaded from "
-        f"{model_folder(settings)} ({reason}); get it with --download, or name its folder with "
-        "--model-dir (in translation: --parser-dir)"
+        f"{model_folder(settings)} ({reason}); download it with --download, or pass its folder "
+        "with --model-dir (in translation: --parser-dir)"
     )
 
 
 def model_folder(settings: ParserSettings) -> str:
-    """Return the folder of stanza's models."""
     if settings.model_dir:
         return settings.model_dir
     from stanza.resources.common import DEFAULT_MODEL_DIR
@@ -237,7 +236,6 @@ def model_folder(settings: ParserSettings) -> str:
 
 
 def download(settings: ParserSettings) -> None:
-    """Download stanza's models."""
     stanza = import_stanza()
     folder = {"model_dir": settings.model_dir} if settings.model_dir else {}
     try:
@@ -248,12 +246,12 @@ def download(settings: ParserSettings) -> None:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"the stanza model for '{settings.lang}' cannot be downloaded ({reason}); check the "
-            "network, or download it on another machine and name the folder with --model-dir"
+            "network, or download it on another machine and pass its folder with --model-dir"
         ) from error
 
 
 def import_stanza():
-    """Import stanza; if it is missing, raise an InputError with instructions."""
+    """Import stanza; if it is missing, raise an InputError with installation instructions."""
     try:
         import stanza
     except ImportError:

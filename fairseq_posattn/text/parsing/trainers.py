@@ -31,10 +31,10 @@ SECONDS_BETWEEN_LINES = 30
 
 @dataclass(frozen=True)
 class Size:
-    """A size of parser models, with the options of stanza's trainers.
+    """A size of parser models, defined by the options of stanza's trainers.
 
-    train, dev: the maximal numbers of sentences for training, and for choosing the best step.
-    network: common options of tagger and parser, which `pos` and `depparse` override.
+    train, dev: the maximum numbers of sentences for training and for choosing the best step.
+    network: the common options of tagger and parser, which `pos` and `depparse` override.
     """
 
     name: str
@@ -62,7 +62,7 @@ SMALL = Size(
     " --lr 3e-3 --dropout 0.2 --word_dropout 0.1",
     pos="--hidden_dim 96 --composite_deep_biaff_hidden_dim 32 --batch_size 32 --lr 4e-3"
     " --dropout 0.1 --word_dropout 0.05 --max_steps 1800 --eval_interval 600 --fix_eval_interval",
-    # The trainer's default optimizer, adadelta, needs a long training. A second optimizer is used
+    # The trainer's default optimizer, adadelta, requires long training. A second optimizer is used
     # because no other option lowers the learning rate at a given step.
     depparse="--batch_size 750 --max_steps 2000 --eval_interval 200 --optim adam --beta2 0.95"
     " --weight_decay 0 --no_plateau --second_optim adam --second_optim_start_step 1200"
@@ -84,7 +84,7 @@ SIZES = {size.name: size for size in (TINY, SMALL, FULL)}
 
 
 def options_of(processor: str, size: Size, train: Corpus, dev: Corpus) -> list[str]:
-    """Return a trainer's options: its files, and those of the size."""
+    """Return the options of a trainer: its files, and the options of the size."""
     files = {"train_file": train.conllu, "eval_file": dev.conllu}
     more = ""
     if processor == "tokenize":
@@ -102,7 +102,7 @@ def options_of(processor: str, size: Size, train: Corpus, dev: Corpus) -> list[s
 
 
 def run_trainer(processor: str, options: list[str], log: Path, name: str) -> None:
-    """Run a trainer, write its output to a log, and show its progress.
+    """Run a trainer, write its output to a log file, and show its progress.
 
     name: the name of the model in messages.
     """
@@ -130,7 +130,7 @@ def run_trainer(processor: str, options: list[str], log: Path, name: str) -> Non
 
 
 def failure(code: int, log: Path, name: str) -> str:
-    """Return the message for a trainer that failed with this exit code."""
+    """Return the message about a trainer that failed with this exit code."""
     if code < 0:
         return (
             f"{name}: the trainer was killed by signal {-code}, perhaps because memory ran out; "
@@ -144,7 +144,7 @@ def failure(code: int, log: Path, name: str) -> str:
 
 
 def be_trainer(parent: int, name: str, options: list[str], log: Path, sender: Any) -> None:
-    """Run a trainer of stanza in this process, which ends with its parent."""
+    """Run one of stanza's trainers in this process, which exits if its parent exits."""
     be_worker(parent, None, on_gpus=False)
     with open(log, "w") as file:
         os.dup2(file.fileno(), 1)
@@ -156,7 +156,7 @@ def be_trainer(parent: int, name: str, options: list[str], log: Path, sender: An
 
 
 def save_whole(save: Callable, sender: Any, value: object, path: str, **options: Any) -> None:
-    """Save atomically, and exit if writing fails, which stanza would ignore."""
+    """Save atomically, and exit if writing fails, because stanza would ignore the error."""
     buffer = io.BytesIO()
     save(value, buffer, **options)
     try:
@@ -168,7 +168,7 @@ def save_whole(save: Callable, sender: Any, value: object, path: str, **options:
 
 
 class Progress:
-    """Shows the progress of a trainer, which is read from its log."""
+    """Shows the progress of a trainer, which it reads from the trainer's log."""
 
     def __init__(self, log: Path, name: str):
         self.log, self.name = log, name
@@ -177,7 +177,7 @@ class Progress:
         self.first: tuple[float, int] | None = None  # time and number of the first step seen
 
     def look(self) -> None:
-        """Show the last step and the remaining time, on a terminal or, less often, in a log."""
+        """Show the last step and the remaining time; update a log less often than a terminal."""
         now = time.monotonic()
         if (self.alive or now - self.said > SECONDS_BETWEEN_LINES) and (found := self.steps()):
             self.said, (step, steps) = now, found
@@ -192,7 +192,7 @@ class Progress:
             print(file=sys.stderr)
 
     def steps(self) -> tuple[int, int] | None:
-        """Return the last step in the log, and the maximal number of steps."""
+        """Return the number of the last step in the log, and the maximum number of steps."""
         with contextlib.suppress(FileNotFoundError), open(self.log, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
             if found := STEP.findall(file.read()):

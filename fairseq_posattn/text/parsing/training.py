@@ -1,7 +1,7 @@
-"""Train a tokeniser, a tagger and a parser of stanza on a treebank, with stanza's own trainers.
+"""Train a tokeniser, a tagger and a parser on a treebank, with stanza's own trainers.
 
-OUT.work contains completed models and the trainers' logs. OUT is a folder of models in stanza's
-layout, with a record of the training.
+OUT.work contains completed models and the trainers' logs. OUT contains the models in stanza's
+folder layout, and a record of their training.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ def train_parser(
 ) -> dict[str, float]:
     """Train all models, write them to the folder `out`, and return the scores on dev.
 
-    A call with the same files and options resumes a training that was killed.
+    If a training run was killed, a call with the same files and options resumes it.
     """
     stanza = import_stanza()
     if not LANGUAGE.fullmatch(lang):
-        raise InputError(f"--lang {lang} is not a language code; give a code such as cop")
+        raise InputError(f"--lang {lang} is not a language code; use a code such as cop")
     with locked(out):
         files = [fingerprint(train), fingerprint(dev)]
         key = {"files": files, "lang": lang, "size": asdict(size), "tokenizer": tokenizer}
         if before := made_before(out / RECORD, key, models_in(out)):
-            say(f"{out}: the models are trained already")
+            say(f"{out}: the models have already been trained")
             return before.answer["scores"]
         if is_used(out):
             raise InputError(
                 f"{out}: the folder contains files other than the parser of this treebank, "
-                "language and size; name another folder, or remove this one"
+                "language and size; choose another folder, or remove this one"
             )
         work = work or Path(f"{out}.work")
         training = Training(train, dev, lang, size, tokenizer, cpu, work)
@@ -75,7 +75,7 @@ def models_in(folder: Path) -> list[Path]:
 
 
 class Training:
-    """Trains models one after the other, in a work folder."""
+    """Trains the models one after the other in a work folder."""
 
     def __init__(
         self, train: Path, dev: Path, lang: str, size: Size, tokenizer: bool, cpu: bool, work: Path
@@ -91,7 +91,7 @@ class Training:
         self.steps = Steps(work)
 
     def scores(self) -> dict[str, float]:
-        """Train all models that are not trained yet, and return the scores on dev."""
+        """Train all remaining models, and return the scores on dev."""
         files = [file for corpus in self.corpora for file in corpus]
         choices = [self.size.train, self.size.dev, self.mwt]
         self.steps.do("treebank", choices, self.given, files, self.write_corpora)

@@ -26,24 +26,24 @@ PACKED = ("", ".gz", ".xz", ".zst")
 
 
 def files_of(treebank: Path) -> tuple[Path, Path]:
-    """Return the training and development files of a folder of Universal Dependencies."""
+    """Return the training and development files in a Universal Dependencies folder."""
     if not treebank.is_dir():
         raise InputError(
-            f"{treebank}: there is no such folder; name one of Universal Dependencies, or two "
-            "files with --train and --dev"
+            f"{treebank}: there is no such folder; give the path of a Universal Dependencies "
+            "treebank, or pass two files with --train and --dev"
         )
     train, dev = (one_file(treebank, f"*-ud-{split}.conllu") for split in ("train", "dev"))
     return train, dev
 
 
 def one_file(treebank: Path, pattern: str) -> Path:
-    """Return the only file that matches a pattern, possibly compressed."""
+    """Return the only file that matches a pattern; it may be compressed."""
     found = sorted(path for end in PACKED for path in treebank.glob(pattern + end))
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "no such file"
         raise InputError(
-            f"{treebank}/{pattern}: expected one file, found {names}; name the files with "
-            "--train and --dev"
+            f"{treebank}/{pattern}: expected one file, found {names}; pass the files with --train "
+            "and --dev"
         )
     return found[0]
 
@@ -57,10 +57,12 @@ class Tree:
     begins_paragraph: bool
 
     def labels(self, mwt: bool) -> str:
-        """Return stanza's labels of the characters.
+        """Return stanza's label for each character.
 
-        1 marks the last character of a token, 3 that of a multiword token, and 2 or 4 the same at
-        the end of the sentence. mwt: whether multiword tokens are distinguished.
+        The last character of a token is labelled 1, or 3 if it is a multiword token. At the end of
+        the sentence, the labels are 2 and 4 instead.
+
+        mwt: whether to distinguish multiword tokens.
         """
         labels, end = [0] * len(self.text), 0
         for token, words in self.sentence.counted_tokens():
@@ -74,7 +76,7 @@ def read_trees(path: Path) -> list[Tree]:
     """Read the sentences of a file; raise an InputError if a tree or a label is missing."""
     trees = [tree for given in read_blocks(str(path)) if (tree := read_tree(given))]
     if not trees:
-        raise InputError(f"{path}: the file has no sentences; name one with trees")
+        raise InputError(f"{path}: the file contains no sentences; use a file with trees")
     return trees
 
 
@@ -84,7 +86,9 @@ def read_tree(given: ConlluBlock) -> Tree | None:
     if not sentence.words:
         return None
     if sentence.parents is None:
-        raise InputError(f"{sentence.where}: the sentence has no tree (HEAD is _); remove it")
+        raise InputError(
+            f"{sentence.where}: the sentence has no tree (HEAD is _); remove the sentence"
+        )
     rows = [(k, line.split("\t")) for k, line in enumerate(given.lines) if line[0] != "#"]
     words = [(k, row) for k, row in rows if row[0].isdecimal()]
     assert sentence.tags and sentence.relations
@@ -110,7 +114,7 @@ def read_tree(given: ConlluBlock) -> Tree | None:
 
 
 def refuse_other_text(text: str, sentence: Sentence, where: str) -> None:
-    """Refuse a text that does not consist of the tokens of its sentence."""
+    """Raise an InputError unless a text consists of the tokens of its sentence."""
     rest = text
     for token in sentence.tokens:
         before, found, rest = rest.partition(token)
@@ -132,11 +136,11 @@ class Corpus(NamedTuple):
 
     @classmethod
     def of(cls, start: Path) -> Corpus:
-        """Return the files with this path and different suffixes."""
+        """Return the paths of the files, which differ from `start` only in their suffixes."""
         return cls(*(start.with_suffix(f".{end}") for end in cls._fields))
 
     def write(self, trees: Sequence[Tree], mwt: bool) -> None:
-        """Write the trees, reduced to the columns that the pipeline has, and the labelled text."""
+        """Write the labelled text, and the trees with the columns that the pipeline provides."""
         texts, labels = [], []
         for paragraph in paragraphs(trees):
             texts.append(" ".join(tree.text for tree in paragraph))
@@ -150,13 +154,13 @@ class Corpus(NamedTuple):
 
 
 def as_the_pipeline_has_it(sentence: Sentence) -> Sentence:
-    """Return a sentence with its words as lemmas, and with UPOS as the only tags."""
+    """Return a sentence whose lemmas are its words, and whose only tags are UPOS tags."""
     pairs = zip(sentence.words, sentence.tags or [], strict=True)
     return replace(sentence, tags=[Tags(lemma=word, upos=tags.upos) for word, tags in pairs])
 
 
 def paragraphs(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
-    """Yield the paragraphs of a treebank; if it marks none, each sentence is a paragraph."""
+    """Yield the paragraphs of a treebank; without paragraph marks, each sentence is a paragraph."""
     told = any(tree.begins_paragraph for tree in trees)
     paragraph: list[Tree] = []
     for tree in trees:
@@ -168,6 +172,6 @@ def paragraphs(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
 
 
 def spread(trees: Sequence[Tree], at_most: int | None) -> Sequence[Tree]:
-    """Return at most `at_most` evenly spaced sentences, because treebanks are sorted by genre."""
+    """Return at most `at_most` sentences, evenly spaced because treebanks are sorted by genre."""
     every = max(1, len(trees) // at_most) if at_most else 1
     return list(islice(trees[::every], at_most))

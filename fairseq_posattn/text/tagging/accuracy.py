@@ -1,4 +1,4 @@
-"""The tagging accuracy on all words, on out-of-vocabulary words, and on ambiguous words."""
+"""Tagging accuracy on all words, on out-of-vocabulary words, and on ambiguous words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUPS = {"": "accuracy", "oov_": "oov_accuracy", "ambiguous_": "ambiguous_accur
 
 
 def totals(outputs: Iterable[dict]) -> dict[str, float]:
-    """Sum losses, and numbers of words and of correct words of each group, over all outputs."""
+    """Sum the losses, and the counts of words and correct words per group, over all outputs."""
     outputs = list(outputs)
     parts = ["loss", *(f"{prefix}{part}" for prefix in GROUPS for part in ("words", "right"))]
     return {part: sum(float(output.get(part, 0)) for output in outputs) for part in parts}
@@ -26,7 +26,7 @@ def mean_loss(total: dict[str, float]) -> float:
 
 
 def percentages(total: dict[str, float]) -> dict[str, float]:
-    """Return the accuracy on each group in percent, without groups that have no words."""
+    """Return the accuracy on each group of words in percent; empty groups are omitted."""
     return {
         name: 100 * total[f"{prefix}right"] / total[f"{prefix}words"]
         for prefix, name in GROUPS.items()
@@ -35,7 +35,7 @@ def percentages(total: dict[str, float]) -> dict[str, float]:
 
 
 def read_curve(path: str | Path) -> list[dict]:
-    """Read the points of a learning curve, or none if the file does not exist."""
+    """Read the points of a learning curve; return an empty list if the file does not exist."""
     if not Path(path).exists():
         return []
     points = []

@@ -1,7 +1,7 @@
 """Read tagged sentences from CoNLL-U, or from files with two columns.
 
-In the latter, which are common for the PTB, each line contains a word and its tag, and blank lines
-separate sentences.
+In the two-column format, which is common for the Penn Treebank (PTB), each line contains a word and
+its tag. Blank lines separate sentences.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_TAG = "_"
 
 @dataclass(slots=True)
 class TaggedSentence:
-    """A sentence of words with tags; the tag is None if it is `_` in the file.
+    """A sentence of words with tags; a tag is None if it is `_` in the file.
 
     A word without a tag is part of the input, but is ignored in training and evaluation.
     """
@@ -47,9 +47,10 @@ def read_tagged(path: str | Path, column: str = "upos") -> Iterator[TaggedSenten
 
 
 def is_conllu(head: list[ConlluBlock]) -> bool:
-    """Return whether a file is CoNLL-U, given its blocks up to the first with a non-comment line.
+    """Return whether a file is CoNLL-U.
 
-    A file with two columns has no comments; a line '# #' is a word and its tag.
+    head: the blocks of the file up to the first block with a non-comment line. A file with two
+        columns has no comments: the line '# #' contains a word and its tag.
     """
     lines = [line for block in head for line in block.lines]
     return any(line.count("\t") == COLUMNS - 1 for line in lines) or all(
@@ -58,7 +59,7 @@ def is_conllu(head: list[ConlluBlock]) -> bool:
 
 
 def conllu_sentence(block: ConlluBlock, column: str) -> TaggedSentence:
-    """Read a sentence of CoNLL-U; skip comments, multiword tokens (3-4) and empty nodes."""
+    """Read a CoNLL-U sentence, without comments, multiword tokens (3-4) and empty nodes."""
     words: list[str] = []
     tags: list[str | None] = []
     for number, line in enumerate(block.lines, start=block.line):
@@ -73,7 +74,7 @@ def conllu_sentence(block: ConlluBlock, column: str) -> TaggedSentence:
 
 
 def two_columns(block: ConlluBlock, column: str) -> TaggedSentence:
-    """Read a sentence with two columns, separated by a tab or by spaces."""
+    """Read a sentence from two columns, separated by a tab or by spaces."""
     words, tags = [], []
     for number, line in enumerate(block.lines, start=block.line):
         columns = line.split("\t") if "\t" in line else line.split()
@@ -88,7 +89,7 @@ def two_columns(block: ConlluBlock, column: str) -> TaggedSentence:
 
 
 def checked(text: str, path: str, number: int) -> str:
-    """Return a word or tag; raise an InputError if it does not fit a line of a dictionary."""
+    """Return a word or tag; raise an InputError if a dictionary file cannot contain it."""
     if "\r" in text:
         raise InputError(
             f"{path}:{number}: '{text}' contains a carriage return; remove it with tr -d '\\r'"

@@ -1,4 +1,4 @@
-"""Read new text for the tagger, and write the same text with tags."""
+"""Read new text for the tagger, and write the text with its tags."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class TextLine:
 class ConlluLines:
     """The lines of a CoNLL-U sentence, including the blank lines after it.
 
-    rows: the indices of the lines with words. column: the column of tags, which alone changes.
+    rows: the indices of the lines that contain words.
+    column: the index of the tag column; all other columns remain unchanged.
     """
 
     lines: list[str]
@@ -78,22 +79,22 @@ def read_text(
         if format:
             raise InputError(
                 f"{source}: --format applies to plain text, but the text is CoNLL-U, which keeps "
-                "its format; leave the option out"
+                "its format; omit --format"
             )
         return read_conllu_text(whole, source, TAG_COLUMNS[column])
     return read_plain_text(whole, FORMATS[format or "pairs"])
 
 
 def is_comment(line: str) -> bool:
-    """Return whether a line is a comment, if the text is CoNLL-U."""
+    """Return whether a line would be a comment in CoNLL-U."""
     return line.lstrip(BOM).startswith("#")
 
 
 def is_conllu(head: list[str]) -> bool:
-    """Return whether a text is CoNLL-U, given its lines up to the first that is not a comment.
+    """Return whether a text is CoNLL-U.
 
-    That line must look like a word of CoNLL-U. If all lines are comments, they must be standard
-    comments of CoNLL-U.
+    head: the lines of the text up to the first one that is not a comment. That line must have the
+        form of a CoNLL-U word. If all lines are comments, they must be standard CoNLL-U comments.
     """
     if any(WORD_LINE.match(line.lstrip(BOM)) for line in head):
         return True
@@ -113,14 +114,20 @@ def decode(lines: Iterable[bytes], source: str) -> Iterator[str]:
 
 
 def read_plain_text(lines: Iterable[str], pattern: str) -> Iterator[TextLine]:
-    """Yield a sentence for each line of plain text. pattern: the format of tagged words."""
+    """Yield one sentence for each line of plain text.
+
+    pattern: the format of tagged words.
+    """
     for number, line in enumerate(lines, start=1):
         line = line.lstrip(BOM) if number == 1 else line
         yield TextLine([word for word in re.split(r"[ \t\r\n]+", line) if word], pattern)
 
 
 def read_conllu_text(lines: Iterable[str], source: str, column: int) -> Iterator[ConlluLines]:
-    """Yield the sentences of a CoNLL-U text. column: where to write the tags."""
+    """Yield the sentences of a CoNLL-U text.
+
+    column: the index of the column to which the tags are written.
+    """
     sentence, ended = ConlluLines([], [], [], column), False
     for number, line in enumerate(lines, start=1):
         blank = not line.strip("\r\n")

@@ -14,12 +14,12 @@ from torch import Tensor
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
 
-PLAIN = re.compile(r"[-+.0-9eE ]*")  # float() also takes 1_0, nan and digits of other scripts
+PLAIN = re.compile(r"[-+.0-9eE ]*")  # float() also accepts 1_0, nan and digits of other scripts
 logger = logging.getLogger(__name__)
 
 
 def load_vectors(path: str, dictionary, embedding: Tensor) -> int:
-    """Copy the vectors of a dictionary's words into an embedding, and return their number."""
+    """Copy pretrained vectors into the embeddings of a dictionary; return the number of vectors."""
     found = set()
     with torch.no_grad():
         for word, vector in read_vectors(path, embedding.size(1), dictionary.indices):
@@ -31,16 +31,16 @@ def load_vectors(path: str, dictionary, embedding: Tensor) -> int:
     logger.info("%s: loaded vectors of %d of %d words", path, len(found), words)
     if not found:
         raise InputError(
-            f"{path}: the file contains none of the dictionary's {words} words; name a file of "
-            "vectors for this language"
+            f"{path}: the file contains none of the dictionary's {words} words; use word vectors "
+            "for this language"
         )
     return len(found)
 
 
 def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield those words of a file that are in `wanted`, with their vectors.
+    """Yield the words of a file that are in `wanted`, with their vectors.
 
-    The first line may contain the numbers of words and columns, and words may contain spaces.
+    The first line may contain the numbers of words and columns. Words may contain spaces.
     """
     for number, line in enumerate(read_lines(path), start=1):
         if number == 1:
@@ -72,7 +72,7 @@ def parse(numbers: list[str], where: str) -> np.ndarray:
 
 
 def columns(line: str) -> int:
-    """Count the numbers after the word of a line, which may be a number itself."""
+    """Return how many numbers follow the word in a line; the word may be a number itself."""
     tokens = line.split()
     numbers = list(itertools.takewhile(is_number, reversed(tokens)))
     return len(numbers) - (len(numbers) == len(tokens))
@@ -87,13 +87,13 @@ def is_number(token: str) -> bool:
 
 
 def check_width(found: int, width: int, where: str) -> None:
-    """Raise an InputError if vectors and the model's embeddings have different widths."""
+    """Raise an InputError if the vectors and the model's embeddings differ in width."""
     if found < 1:
         raise InputError(
-            f"{where}: expected a word and {width} numbers; name a file of word vectors"
+            f"{where}: expected a word and {width} numbers; use a file of word vectors"
         )
     if found != width:
         raise InputError(
             f"{where}: the vector has {found} numbers, but the model's embeddings have {width}; "
-            f"give --encoder-embed-dim {found}"
+            f"use --encoder-embed-dim {found}"
         )

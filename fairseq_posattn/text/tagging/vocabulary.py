@@ -27,7 +27,7 @@ KINDS = ("word", "char", "tag")
 class PlainDictionary(Dictionary):
     """A dictionary with two special symbols instead of fairseq's four: padding (0) and unknown (1).
 
-    This way, the numbers of parameters are those of the paper.
+    With these symbols, models have the published numbers of parameters.
     """
 
     def __init__(self, **options):
@@ -35,7 +35,7 @@ class PlainDictionary(Dictionary):
 
     @classmethod
     def of(cls, symbols: Iterable[tuple[str, int]]) -> PlainDictionary:
-        """Create a dictionary from symbols and their counts, in this order."""
+        """Create a dictionary from symbols and their counts, in the given order."""
         dictionary = cls()
         for symbol, count in symbols:
             if symbol not in dictionary.indices:
@@ -43,16 +43,16 @@ class PlainDictionary(Dictionary):
         return dictionary
 
     def numbers(self, symbols: Iterable[str]) -> list[int]:
-        """Return the numbers of symbols; a word spelled like padding counts as unknown."""
+        """Return the indices of symbols; a word identical to the padding symbol is unknown."""
         return [self.index(symbol) or self.unk_index for symbol in symbols]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings for tagging data, which also apply to new text.
+    """Settings of the tagging data, which also apply to new text.
 
-    column: the column of CoNLL-U with the tags.
-    max_words: longer sentences are cut into parts of this length.
+    column: the CoNLL-U column that contains the tags.
+    max_words: longer sentences are split into parts of this length.
     max_chars: longer words are truncated to this length.
     """
 
@@ -62,7 +62,7 @@ class Settings:
 
 
 class Vocabulary:
-    """Dictionaries of words, characters and tags, and a list of ambiguous words."""
+    """The dictionaries of words, characters and tags, and a list of ambiguous words."""
 
     def __init__(self, settings: Settings, words, chars, tags, ambiguous: Iterable[str] = ()):
         self.settings, self.words, self.chars, self.tags = settings, words, chars, tags
@@ -73,8 +73,8 @@ class Vocabulary:
         folder = Path(folder)
         if not (folder / SETTINGS).exists():
             raise InputError(
-                f"{folder}: the folder has no {SETTINGS}; make the data with "
-                "posattn binarize-tagging"
+                f"{folder}: the folder contains no {SETTINGS}; create the data with posattn "
+                "binarize-tagging"
             )
         remedy = "make the data again with posattn binarize-tagging"
         about = read_json(folder / SETTINGS, remedy)
@@ -91,7 +91,7 @@ class Vocabulary:
         write_plainly(folder / AMBIGUOUS, "".join(f"{word}\n" for word in self.ambiguous))
 
     def is_ambiguous(self) -> np.ndarray:
-        """Return an array with a flag for each word: whether it has several tags in training."""
+        """A mask of the words that have several tags in the training data."""
         flags = np.zeros(len(self.words), dtype=bool)
         flags[self.words.numbers(self.ambiguous)] = True
         flags[: self.words.nspecial] = False
@@ -105,14 +105,14 @@ class Vocabulary:
         return self.chars.numbers(word[: self.settings.max_chars])
 
     def spellings(self, words: Iterable[str]) -> list[int]:
-        """Return the numbers of the characters of all words, with padding after each word."""
+        """Return the indices of the characters in all words, with padding after each word."""
         return [number for word in words for number in (*self.spelling(word), self.chars.pad())]
 
 
 def write_plainly(path: Path, text: str) -> None:
-    """Write a text so that `read_lines` returns it unchanged.
+    """Write a text such that `read_lines` returns it unchanged.
 
-    A byte order mark at its start is doubled, because reading removes one.
+    A byte order mark at the start is doubled, because reading removes one.
     """
     marked = text.startswith(codecs.BOM_UTF8.decode())
     path.write_text(text, encoding="utf-8-sig" if marked else "utf-8")
@@ -124,10 +124,12 @@ def learn(
     size: str,
     settings: Settings,
 ) -> Vocabulary:
-    """Build a vocabulary: words from all sentences, as published, the rest from training.
+    """Build a vocabulary: words from all sentences, characters and tags from `training`.
 
-    The most frequent words are kept; ties are broken by the first occurrence.
-    size: a number of words, or a share of the distinct words, such as 50%.
+    This matches the published setup. The most frequent words are used; ties are broken by the first
+    occurrence.
+
+    size: a number of words, or a percentage of the distinct words, such as 50%.
     """
     counts = Counter(word for sentence in all_sentences for word in sentence.words)
     chars = Counter(
@@ -146,10 +148,10 @@ def learn(
 
 
 def number_of_words(size: str, types: int) -> int:
-    """Return the number of words for `size`, such as 20000 or 50%, of `types` distinct words."""
+    """Convert `size`, such as 20000 or 50%, to a number of words, given `types` distinct words."""
     match = re.fullmatch(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)%", size)
     if match is None:
-        raise InputError(f"--words {size} is not valid; give a number, or a share such as 50%")
+        raise InputError(f"--words {size} is not valid; use a number, or a share such as 50%")
     return int(match[1]) if match[1] else int(types * float(match[2]) / 100)
 
 

@@ -1,4 +1,4 @@
-"""Process the shards of a step on this machine, in a Slurm job array, or on a Ray cluster."""
+"""Process the shards of a step on this machine, in a Slurm job array or on a Ray cluster."""
 
 from __future__ import annotations
 

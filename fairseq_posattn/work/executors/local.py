@@ -1,4 +1,4 @@
-"""Process shards on this machine with a pool of processes."""
+"""Process shards on this machine with a process pool."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 
 
 def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -> None:
-    """Process the unfinished shards; retry if workers are killed, at most three times in a row."""
+    """Process all unfinished shards.
+
+    If workers are killed, the shards are retried. After three such failures in a row, an InputError
+    is raised.
+    """
     deaths = 0
     while pending := work.pending():
         try:
@@ -41,7 +45,7 @@ def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -
 def do_with_pool(
     work: LineWork, shards: list[int], workers: int, on_done: Callable[[int], None]
 ) -> None:
-    """Process these shards with a new pool, and call `on_done` after each."""
+    """Process these shards in a new process pool, and call `on_done` after each shard."""
     context = multiprocessing.get_context("spawn")
     numbers = context.SimpleQueue()
     workers = min(workers, len(shards))
@@ -67,19 +71,22 @@ def do_with_pool(
 
 
 def submit(pool: ProcessPoolExecutor, *call) -> Future:
-    """Submit a call; a pool that breaks meanwhile may raise OSError (`handle is closed`)."""
+    """Submit a call to the pool; raise a BrokenProcessPool if the pool breaks meanwhile.
+
+    In this case, Python may raise an OSError (`handle is closed`) instead, which is converted.
+    """
     try:
         return pool.submit(*call)
     except OSError as error:
         if error.errno is not None:  # the system cannot start another process
             raise
-        raise BrokenProcessPool("a worker was killed while shards were handed out") from error
+        raise BrokenProcessPool("a worker was killed while shards were being assigned") from error
 
 
 def print_unless_of_the_pool(error: threading.ExceptHookArgs) -> None:
-    """Print the error of a thread, except that of a pool that breaks while it starts processes.
+    """Print the error of a thread, except if a pool breaks while it starts processes.
 
-    In Python before 3.12, the pool's thread then fails while iterating over its processes.
+    Before Python 3.12, the pool's thread then fails while it iterates over the processes.
     """
     if error.exc_type is not RuntimeError or "during iteration" not in str(error.exc_value):
         threading.__excepthook__(error)
@@ -87,7 +94,7 @@ def print_unless_of_the_pool(error: threading.ExceptHookArgs) -> None:
 
 @contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT in the processes that are started in this block."""
+    """Block SIGINT in all processes that are started in this block."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -96,7 +103,7 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 def be_worker(parent: int, numbers, on_gpus: bool) -> None:
-    """Initialise a worker: kill it when its parent dies, and assign it one of the GPUs."""
+    """Initialise a worker: make it end with its parent process, and assign a GPU to it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:

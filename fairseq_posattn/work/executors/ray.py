@@ -26,7 +26,7 @@ def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -
         import ray
     except ImportError as error:
         raise InputError(
-            f"Ray is missing ({error}); pip install 'fairseq_posattn[cluster]'"
+            f"Ray is missing ({error}); run pip install 'fairseq_posattn[cluster]'"
         ) from None
     connect(ray)
     run = RayRun(work, cluster, on_done)
@@ -41,9 +41,9 @@ def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -
 
 
 def connect(ray) -> None:
-    """Connect to the Ray cluster at RAY_ADDRESS, or to the one that this machine belongs to.
+    """Connect to the Ray cluster at RAY_ADDRESS or to the cluster that this machine belongs to.
 
-    If there is none, start Ray on this machine, not reachable from outside.
+    If there is no cluster, start Ray on this machine only; other machines cannot access it.
     """
     if ray.is_initialized():
         return
@@ -66,7 +66,7 @@ def connect(ray) -> None:
 
 
 class RayRun:
-    """Schedules the tasks of one run and collects their failures."""
+    """Schedules the tasks of one run, and collects their failures."""
 
     def __init__(self, work: LineWork, cluster: Cluster, on_done: Callable[[int], None]):
         import ray
@@ -84,7 +84,7 @@ class RayRun:
         self.start = remote(do_shard).remote
 
     def finish(self) -> None:
-        """Run all tasks, at most `at_once` at a time, and wait for them."""
+        """Run all tasks, at most `at_once` at the same time, and wait until they have ended."""
         while self.waiting or self.at_work:
             while self.waiting and len(self.at_work) < self.at_once:
                 k = self.waiting.pop(0)

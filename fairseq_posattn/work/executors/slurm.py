@@ -45,7 +45,10 @@ srun -l -n 1 python -m {__name__} %(arguments)s || {{ {{ code=$?; set +x; }} 2>/
 
 
 def submit(work: LineWork, cluster: Cluster) -> None:
-    """Submit a job array for the unfinished shards and, if the step has a record, a joining job."""
+    """Submit a job array that processes the unfinished shards.
+
+    If the step has a record, also submit a job that joins the outputs.
+    """
     if not shutil.which("sbatch"):
         raise InputError("sbatch was not found; run this command on a machine of a Slurm cluster")
     logs, pending = work.logs, work.pending()
@@ -67,7 +70,10 @@ def submit(work: LineWork, cluster: Cluster) -> None:
 def sbatch(
     work: LineWork, cluster: Cluster, name: str, what: str, own: dict[str, Any], array: str = ""
 ) -> str:
-    """Write the script of a job, submit it, and return its ID; array: ID of a job to wait for."""
+    """Write the script of a job, submit it, and return its ID.
+
+    array: the ID of a job that must succeed before this job starts.
+    """
     logs, log = work.logs, work.logs / LOGS / "%A_%a.out"
     options = {"job-name": name, "time": cluster.time, "output": log, "error": log}
     options |= {"nodes": 1, "cpus-per-task": 1, "requeue": ""}
@@ -101,7 +107,10 @@ def sbatch(
 
 
 def main(what: str, path: str) -> None:
-    """Process the shards of this array task, or join all; called in the Slurm job."""
+    """Process the shards of this array task, or join the outputs of all shards.
+
+    The Slurm job calls this function.
+    """
     with open(path, "rb") as file:
         work, shards, each = pickle.load(file)
     say(f"{work.step.name}: {what}")

@@ -104,7 +104,7 @@ BROKEN = {
     def allowed(self, q, ctx):
         return (ctx.distances != 0)[None, None]
 """,
-        "with weights (explicit)",
+        "Explicit computation (with weights)",
         r"look at Broken.allowed \(mine.py:9\): .*keeps_self = False",
     ),
     "a fast way computes something else": (
@@ -115,7 +115,7 @@ BROKEN = {
     def fast_path(self, q, k, v, ctx, dropout):
         return attend(q, k, v, ctx)[0]
 """,
-        "with weights (explicit)",
+        "Explicit computation (with weights)",
         r"look at Broken.fast_path \(mine.py:11\)",
     ),
     "the future changes what a decoder does": (
@@ -199,7 +199,7 @@ BROKEN = {
         return torch.zeros(1) if self.training else -ctx.distances.abs()
 """,
         "It changes the output",
-        "expected another output than plain attention in training, found the same",
+        "expected an output different from that of plain attention in training, found the same",
     ),
     "it does nothing": (
         """class Broken(ScoreBias):
@@ -294,9 +294,9 @@ def test_a_broken_mechanism_fails_with_a_line_that_helps(fault, tmp_path, monkey
 
 INPUTS = {  # what stands on the command line, and what the error says
     "nosuch.py": "error: nosuch.py: no such file or folder",
-    "nosuch": "error: nosuch: there is no file, folder or module of this name; name",
+    "nosuch": "error: nosuch: there is no file, folder or module of this name; specify",
     "notes.txt": "error: notes.txt: this is not a Python file",
-    "bare": "error: bare: the folder has no __init__.py",
+    "bare": "error: bare: the folder contains no __init__.py",
     "nothing.py": "error: nothing.py: the module registers no mechanism; add the decorator",
     "lacks.py": "error: lacks.py: Mine is not registered; add the decorator @register",
     "mistake.py": "/mistake.py:2: the import failed with ZeroDivisionError: division by zero",

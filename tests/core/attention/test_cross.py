@@ -309,5 +309,5 @@ def test_labels_do_not_reach_the_decoder(monkeypatch):
 
     monkeypatch.setitem(MECHANISMS, "labelled", Labelled)
     assert "labelled" not in safe_across()
-    with pytest.raises(SpecificationError, match="reads labels of words, which a decoder does not"):
+    with pytest.raises(SpecificationError, match="reads word labels, which a decoder does not"):
         CrossSpecification("labelled")

@@ -531,7 +531,7 @@ def test_counts_at_base_width_in_three_layers(specification, count):
     [
         ("window(size=4)", "use 3 or 5"),
         ("window(across=2)", "use 1 or 3"),
-        ("window(across=9)", "the model has 8 attention heads"),
+        ("window(across=9)", "more than the 8 attention heads of the model"),
         ("block + window", "'window' limits attention to a window.*different layers"),
         ("local_hard + block@1", "layer 1.*'local_hard' limits attention"),
         ("convolved_1d + window(across=3)", r"with window\(across=3\).*leave out"),
@@ -546,7 +546,7 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("block(size=-1)", "size=-1: expected at least 0"),
         ("cnn(kernel=4)", "expected an odd number"),
         ("alibi(sides=left)", "expected symmetric or one_sided or learnt"),
-        ("t5_bias(buckets=5)", "an even number from 4 on"),
+        ("t5_bias(buckets=5)", "an even number of at least 4"),
         ("t5_bias(max=16)", "use for example max=128"),
         ("t5_bias(shared=heads)", "expected layers or nothing"),
         ("rope(base=0)", "expected a number above 0"),
@@ -563,7 +563,7 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("tree_depth_bias(max=0)", "expected at least 1"),
         ("deps_san(sigma=0)", "expected a number above 0"),
         ("deps_san(furthest=-1)", "expected at least 0"),
-        ("deps_san(drop=1)", "expected a number from 0 to below 1"),
+        ("deps_san(drop=1)", "expected a number of at least 0 and less than 1"),
         ("rope(layout=thirds)", "expected pairs or halves"),
         ("cnn(layers=0)", "expected 1 to 32"),
         ("parent_scaled(heads=8)", "the model has 8 attention heads, 0 to 7"),
@@ -577,8 +577,8 @@ def test_refused_with_the_reason(specification, reason):
 @pytest.mark.parametrize(
     ("specification", "reason"),
     [
-        ("window(across=3)", r"across=3: the model has 1 attention head;"),
-        ("window(across=3, heads=0)", r"across=3: the model has 1 attention head;"),
+        ("window(across=3)", r"across=3 is more than the 1 attention head of the model;"),
+        ("window(across=3, heads=0)", r"across=3 is more than the 1 attention head of the model;"),
         ("directional", "it needs a head for each direction"),
         ("alibi(sides=one_sided)", "sides=one_sided needs a head for each side"),
     ],
@@ -601,7 +601,7 @@ def test_a_sentence_longer_than_t(specification):
     ctx = context([random_tree(4, 1)], length=9)
     module(inputs([random_tree(4, 1)], ctx), ctx)
     ctx = context([random_tree(5, 1)])
-    with pytest.raises(ValueError, match="a sentence of 6 pieces is longer than t=5"):
+    with pytest.raises(ValueError, match="a sentence has 6 pieces, more than t=5"):
         module(inputs([random_tree(5, 1)], ctx), ctx)
 
 
@@ -682,5 +682,7 @@ def test_distances_are_dropped_in_training_only():
 
 
 def test_a_head_of_odd_width_has_no_pairs():
-    with pytest.raises(ValueError, match="it needs an even head width, but that is 5"):
+    with pytest.raises(
+        ValueError, match="it needs an even head width, but each head has the width 5"
+    ):
         AttentionSpecification("rope").check(1, AttentionShape(2, 5))

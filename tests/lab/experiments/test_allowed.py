@@ -128,7 +128,7 @@ def test_a_recipe_with_code_says_so_at_its_first_start(file, tmp_path, monkeypat
         with pytest.raises(SystemExit):
             command_line.run(recipe_command.main)
         said.append(capsys.readouterr().err)
-    line = f"{tmp_path / file}: the recipe runs this code with all your rights\n"
+    line = f"{tmp_path / file}: the recipe runs this code with all of your permissions\n"
     assert said[0].startswith(line) and line not in said[1]
     assert ("it runs" in said[0]) == (file == "trial.py")  # the corpus is not there
 

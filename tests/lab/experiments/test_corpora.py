@@ -54,7 +54,9 @@ def test_a_text_of_another_size(collector):
 
 def test_a_text_that_is_missing(collector):
     (collector.folder / "train.de.xz").unlink()
-    with pytest.raises(InputError, match=r"train.de: there is no such file, nor train.de.gz, .xz"):
+    with pytest.raises(
+        InputError, match=r"train.de: the file does not exist, nor does train.de.gz, .xz"
+    ):
         collector.collect()
 
 

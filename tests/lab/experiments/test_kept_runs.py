@@ -110,7 +110,11 @@ def test_some_models_and_seeds(recipe):
             "older.base.seed1.gen.xz: there is no such file; restore it",
         ),
         ("work/raw/gen.de", (), "gen.de"),
-        ("", ("--keep",), "--from-study reads what --keep has stored; leave out --keep"),
+        (
+            "",
+            ("--keep",),
+            "--from-study reads the translations that --keep stored earlier; omit --keep",
+        ),
         ("", ("--models", "csan_2d"), "csan_2d"),
         ("", ("--seeds", "7"), "no run with seed 7 is stored"),
         ("", ("--seeds", "2"), "older: no run with one of these --seeds is stored"),
@@ -174,7 +178,7 @@ def test_runs_that_differ_are_not_pooled(recipe, capsys, values, message):
         (
             "relative.base.seed3",
             {},
-            "in this file is that of relative.base.seed1, which would count",
+            "this file contains the record of relative.base.seed1, which would",
         ),
         ("relative.base.seed3", {"seed": 3, "options": ["--seed", "1"]}, "seed is 3, but the opti"),
         ("z", {"name": "../../x/evil"}, 'name is "../../x/evil", expected a plain name'),
@@ -216,7 +220,7 @@ def test_references_that_have_changed(recipe, capsys):
 
 def test_a_recipe_that_keeps_nothing(tmp_path):
     with pytest.raises(
-        InputError, match=r"study: no run is stored here; store some with table\.sh"
+        InputError, match=r"study: no run is stored here; store runs with table\.sh"
     ):
         kept(tmp_path / "study", tmp_path)
 

@@ -73,7 +73,7 @@ def test_without_a_gpu(monkeypatch, runs):
 
 @pytest.mark.parametrize("runs", [1, 3])
 def test_more_gpus_than_there_are(four_gpus, runs):
-    with pytest.raises(InputError, match="--gpus is 8, but only 4 are visible; use fewer"):
+    with pytest.raises(InputError, match="--gpus is 8, but only 4 GPUs are visible; use fewer"):
         shares(Machine(gpus=8), runs, None)[0].each()
 
 

@@ -61,7 +61,7 @@ def test_what_is_missing_is_named(tmp_path, corpus):
     with pytest.raises(InputError, match=message):
         new_recipe(tmp_path / "mine", "en", "ja", corpus)
     assert not (tmp_path / "mine").exists()
-    with pytest.raises(InputError, match="there is no such folder; name that of the corpus"):
+    with pytest.raises(InputError, match="there is no such folder; give the path of the corpus"):
         new_recipe(tmp_path / "mine", "en", "ja", tmp_path / "none")
 
 
@@ -77,7 +77,7 @@ def test_names_that_no_recipe_may_have(tmp_path, corpus):
 def test_a_recipe_is_not_overwritten(tmp_path, corpus):
     path = new_recipe(tmp_path / "mine", "en", "ja", corpus)
     before = path.read_text()
-    with pytest.raises(InputError, match="the recipe exists already; name another"):
+    with pytest.raises(InputError, match="the recipe already exists; choose another"):
         new_recipe(tmp_path / "mine", "ja", "en", corpus)
     assert path.read_text() == before
 

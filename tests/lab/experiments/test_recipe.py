@@ -122,7 +122,7 @@ def test_data_are_made_for_each_control(tmp_path):
         (
             'model = "sequence"\nsize = "base"',
             'name = "a"\nlike = "a"',
-            "a model has like = 'a', but no other row has this name; correct",
+            "a model has like = 'a', but no other model has this name; correct",
         ),
         ('source = "en"', "source = en", r"the file is not valid TOML \(.*line 3"),
         ('title = "Small"', "title = 2024-05-01", 'title is "2024-05-01", expected text; correct'),

@@ -84,7 +84,7 @@ def test_two_at_once_train_once(place):
     for thread in threads:
         thread.join()
     printed = place.board.out.getvalue()
-    assert printed.count("begins to train") == 1
+    assert printed.count("starts training") == 1
     assert printed.count("already trained (") == 1
 
 

@@ -53,7 +53,7 @@ def place_of(folder, *changes: tuple[str, str], dry_run: bool = False) -> Workpl
         (
             "subsets.gen",
             "subsets.dev",
-            "evaluation.subsets names 'dev', expected one of the test sets",
+            "evaluation.subsets contains 'dev', expected one of the test sets",
         ),
         ('["category"]', '["../a"]', "subsets.gen is ['../a'], expected a plain name"),
         ('["category"]', '"category"', 'evaluation.subsets.gen is "category", expected a list'),
@@ -73,7 +73,7 @@ def test_labels_are_copied_beside_their_test_set_and_checked(tmp_path):
         for language in ("en", "de"):
             write(tmp_path / f"from/{name}.{language}", ["a", "b"])
     collector = Collector(place.recipe, place.shell, tmp_path / "from", place.raw, True)
-    with pytest.raises(InputError, match=r"from/gen.category: there is no such file, nor "):
+    with pytest.raises(InputError, match=r"from/gen.category: the file does not exist, nor "):
         collector.collect()
     write(tmp_path / "from/gen.category", ["deep", "flat"])
     collector.collect()

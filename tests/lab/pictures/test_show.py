@@ -306,7 +306,7 @@ def test_the_layer_is_the_first_one_where_something_acts():
 
 def test_there_are_as_many_heads_as_the_specification_names():
     assert "6 heads" in make_picture("gaussian(heads=0|5)", SENTENCE).notes[0]
-    with pytest.raises(InputError, match=r"--heads 4: .* names head 5.* draw at least 6"):
+    with pytest.raises(InputError, match=r"--heads 4: .* refers to head 5.* draw at least 6"):
         make_picture("gaussian(heads=0|5)", SENTENCE, heads=4)
 
 

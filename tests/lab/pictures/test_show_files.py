@@ -126,7 +126,7 @@ def test_hostile_words_stay_words(tmp_path):
 def test_letters_that_the_font_lacks(show, tmp_path, monkeypatch):
     monkeypatch.setattr(figure, "EAST_ASIAN", ())
     said = show("window", "--sentence", "猫", "--heads", 1, "--out", "x.png")
-    assert "drawn as boxes; install a font with them (for East Asian text, Debian's fonts-n" in said
+    assert "drawn as boxes; install a font that contains them (for East Asian text," in said
     assert show("window", "--sentence", "猫", "--out", "x.html") == ""
     assert "猫" in (tmp_path / "x.html").read_text()
 
@@ -229,22 +229,22 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
     [
         (["nope"], "no attention mechanism is called 'nope'; the nearest of 29 names are rope, "),
         (["window(size=4)"], "size=4 is not an odd number above 0"),
-        ([""], "the specification is empty; name a mechanism"),
+        ([""], "the specification is empty; specify a mechanism"),
         (["tree_relative", "--sentence", "a b"], "'tree_relative' needs a dependency tree, but "
-         "--sentence has none; give a sentence with a tree as --conllu FILE"),
+         "--sentence has none; use --conllu FILE to draw a sentence with a tree"),
         (["tree_relative", "--conllu", "a.conllu", "--number", 2],
-         "a.conllu:7: the sentence has none; give a sentence with a tree as --conllu FILE"),
+         "a.conllu:7: the sentence has none; use --conllu FILE to draw a sentence with a tree"),
         (["window", "--conllu", "a.conllu", "--number", 3],
          "a.conllu has 3 sentences, counted from 0, so there is no sentence 3; choose a smaller"),
         (["window", "--conllu", "no.conllu"], "no.conllu: No such file or directory"),
-        (["window", "--number", 1], "name it with --conllu"),
+        (["window", "--number", 1], "give the file with --conllu"),
         (["window", "--sentence", " "], "--sentence: the sentence has 0 words"),
         (["window", "--sentence", "a " * 101], "the sentence has 101 words; choose a sentence of"),
         (["window@2-3", "--layer", 1], "--layer 1: no .* acts in this layer; choose 2-3"),
-        (["gaussian(heads=3)", "--heads", 2], "--heads 2: .* names head 3"),
-        (["window(across=5)"], "across=5: the model has 4 attention heads"),
-        (["window", "--user-dir", "mine"], "mine: no such file or folder"),
-        (["window + block"], "put them into different layers"),
+        (["gaussian(heads=3)", "--heads", 2], "--heads 2: .* refers to head 3"),
+        (["window(across=5)"], "across=5 is more than the 4 attention heads of the model"),
+        (["window", "--user-dir", "mine"], "mine: there is no file, folder or module of this name"),
+        (["window + block"], "assign them to different layers"),
     ],
 )  # fmt: skip
 def test_errors_are_one_line_and_leave_no_file(show, tmp_path, arguments, message):

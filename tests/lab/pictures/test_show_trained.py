@@ -109,14 +109,14 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(prenorm, toy_data, tmp_path
     assert "--heads and --seed do not apply to a trained model; leave" in refused(
         prenorm, "--heads", "2"
     )
-    assert "--data applies to a trained model only" in refusal("window", "--data", toy_data)
+    assert "--data applies only to a trained model" in refusal("window", "--data", toy_data)
     assert "no such checkpoint" in refused(tmp_path / "none.pt")
     assert "--layer 2: the encoder" in (found := refused(prenorm, "--layer", "2"))
     assert found.endswith("has 2 layers; choose 0 to 1")
     stock = refused(tmp_path / "stock/checkpoint_last.pt")
     assert "no encoder with attention of this package" in stock and "posattn examples" in stock
     tree = refused(tmp_path / "tree/checkpoint_last.pt")
-    assert "--sentence has no tree" in tree and "as --conllu FILE" in tree
+    assert "--sentence has no tree" in tree and "use --conllu FILE" in tree
     lacking = refused(prenorm, "--data", tmp_path / "none")
     assert "none: there is no such folder" in lacking
     (tmp_path / "no.pt").write_bytes(b"no model")

@@ -93,9 +93,9 @@ def test_results_of_other_treebanks_are_not_joined(more, outcome, world, tmp_pat
     )
     assert other.code == 0, other.err
     joined = probe("--results", file, tmp_path / "other.json")
-    assert joined.code == 1 and f"words were probed with other {more[0]} than in" in joined.err
+    assert joined.code == 1 and f"words were probed with different {more[0]} than in" in joined.err
     again = probe("--results", file, file)
-    assert again.code == 1 and "name each model once" in again.err
+    assert again.code == 1 and "include each model once" in again.err
 
 
 def test_the_report_shows_it(outcome, world, tmp_path, monkeypatch):

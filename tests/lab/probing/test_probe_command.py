@@ -347,7 +347,7 @@ def test_results_of_other_sentences_are_refused(change, world, found, tmp_path):
     one = found("stock", name="one")
     other = found("stock", name="other", folder=tmp_path / "other")
     message = refused(probe("--results", one[0], other[0]))
-    assert f"{other[0]}: SentLen has other sentences than in" in message
+    assert f"{other[0]}: the sentences of SentLen differ from those in" in message
 
 
 def test_runs_of_a_system_in_several_files_are_runs(world, found):
@@ -712,7 +712,7 @@ def arguments(world, tmp_path, **other):
         ({"tasks": None}, "--tasks FOLDER"),
         ({"json": None}, "--json FILE"),
         ({"path": None}, "--path"),
-        ({"task": "Tense"}, "has no past_present.txt for Tense"),
+        ({"task": "Tense"}, "contains no past_present.txt for Tense"),
         ({"task": "Nonsense"}, "choose one of"),
         ({"trees": "nowhere"}, "nowhere/sentence_length.conllu: there are no trees for SentLen"),
         ({"trees": None}, "--trees"),
@@ -979,7 +979,7 @@ def test_the_same_figures_in_two_files_are_no_runs(found, tmp_path):
     copied = tmp_path / "copied.json"
     copied.write_text(file.read_text())
     assert "the results of tree are also in" in refused(probe("--results", file, file))
-    assert "name each model once" in refused(probe("--results", file, copied))
+    assert "include each model once" in refused(probe("--results", file, copied))
 
 
 def test_checkpoints_of_one_folder_are_systems():

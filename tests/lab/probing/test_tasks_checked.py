@@ -122,9 +122,9 @@ def without_test(rows):
         (in_train_and_test, "train and test share 1 sentence(s), such as: the-tr-0"),
         (twice_in_dev, "1 sentence(s) occur more than once in dev, such as: the-va-0"),
         (unbalanced_test, "sentences in test"),
-        (without_a_label_in_dev, "1 label(s) have no sentence in dev"),
-        (with_a_label_only_in_test, "1 label(s) have no sentence in train, such as other"),
-        (without_test, "test has no sentence"),
+        (without_a_label_in_dev, "1 label(s) do not occur in dev"),
+        (with_a_label_only_in_test, "1 label(s) do not occur in train, such as other"),
+        (without_test, "test contains no sentences"),
     ],
 )
 @pytest.mark.parametrize("file", ["past_present", "tree_depth", "bigram_shift"])
@@ -298,10 +298,10 @@ def test_an_empty_file_is_refused(tmp_path):
         (["--check", "missing"], "missing is not a folder"),
         (
             ["--check", "empty"],
-            "empty has no file of a probing task; name a folder with at least one of sent",
+            "empty contains no probing task; specify a folder with at least one of sent",
         ),
         (["--check", "empty/../file.txt"], "file.txt is not a folder"),
-        (["--check", "good", "--task", "SentLen"], "good has no sentence_length.txt"),
+        (["--check", "good", "--task", "SentLen"], "good contains no sentence_length.txt"),
         (["--check", "good", "--task", "BShift", "Nothing"], "there is no probing task 'Nothing'"),
         (["--check", "good", "--out", "new"], "--check builds no tasks"),
         (["corpus.conllu", "--check", "good"], "--check builds no tasks"),

@@ -315,7 +315,7 @@ def test_several_files_of_one_system_are_refused(write_results):
     assert "posattn score RUN1 RUN2 ... --json FILE" in message
     assert len(read_systems(write_results(scored("a"), scored("a", "newstest2015")))) == 2
     [path] = write_results(scored("a"))
-    with pytest.raises(InputError, match=r"0\.json is named twice"):
+    with pytest.raises(InputError, match=r"0\.json is given twice"):
         read_systems([path, path])
 
 

@@ -240,7 +240,7 @@ def test_a_file_that_is_too_short(models, toy_data, conllu, tmp_path, option):
     ("kind", "message"),
     [
         ("tree", r"conllu:\d+: the tree of sentence 5 differs from that in the data"),
-        ("stock", r"conllu:\d+: sentence 5 is '.+' here, but '.+' in the data; name the"),
+        ("stock", r"conllu:\d+: sentence 5 is '.+' here, but '.+' in the data; use the"),
     ],
 )
 def test_trees_of_other_sentences(models, toy_data, conllu, tmp_path, kind, message):

@@ -245,34 +245,37 @@ def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
     assert outputs(read_logs(shards)) == outputs(read_logs([whole]))
     assert outputs(read_logs(shards), "S") == list(read_lines(toy_data.parent / "test.src"))
     assert speed([whole]).sentences == speed(shards).sentences == 60
-    with pytest.raises(InputError, match=r"the line H-\d+ is missing; name all shards"):
+    with pytest.raises(InputError, match=r"the line H-\d+ is missing; pass the complete logs"):
         outputs(read_logs(shards[:1]))
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["H-0\t-1\ta", "H-2\t-1\tc"], "log: the line H-1 is missing; name all shards"),
+        (
+            ["H-0\t-1\ta", "H-2\t-1\tc"],
+            "log: the line H-1 is missing; pass the complete logs",
+        ),
         (["H-1\t-1\ta"], "log: the line H-0 is missing"),
-        (["H-0\t-1\ta", "x", "H-0\t-2\tb"], "log:3: H-0 occurs already in .*log:1; .*--nbest 1"),
+        (["H-0\t-1\ta", "x", "H-0\t-2\tb"], "log:3: H-0 already occurs in .*log:1; .*--nbest 1"),
         (
             ["H-0\t-1\ta", "H-1\t-0."],
-            "log:2: '.*' is no valid line of fairseq-generate; name a complete log",
+            "log:2: '.*' is not a valid line of fairseq-generate; use a complete log",
         ),
-        (["H-x\t-1\ta"], "log:1: '.*' is no valid line of fairseq-generate"),
+        (["H-x\t-1\ta"], "log:1: '.*' is not a valid line of fairseq-generate"),
         (["text"], "log: no line H-0 found"),
-        (["H-0\t-1\ta bH-1\t-1\tc"], "log:1: '.*' is no valid line of fairseq-generate"),
+        (["H-0\t-1\ta bH-1\t-1\tc"], "log:1: '.*' is not a valid line of fairseq-generate"),
         (
             ["H-0\t-1\ta b2026-01-01 00:00:00 | INFO | fairseq_cli.generate | NOTE: scores"],
-            "log:1: '.*' is no valid line of fairseq-generate",
+            "log:1: '.*' is not a valid line of fairseq-generate",
         ),
         (
             ["H-0\t-1\ta", "D-0\t-1\ta", "H-1\t-1\tb"],
-            "log: the log is truncated, because H-1 is present but D-1 is missing; name a",
+            "log: the log is truncated, because H-1 is present but D-1 is missing; use a",
         ),
-        (["H-0\tThe dog\t-0.5"], "log:1: '.*' is no valid line of fairseq-generate"),
+        (["H-0\tThe dog\t-0.5"], "log:1: '.*' is not a valid line of fairseq-generate"),
         *(
-            [[f"H-{number}\t-1\ta"], "log:1: '.*' is no valid line of fairseq-generate"]
+            [[f"H-{number}\t-1\ta"], "log:1: '.*' is not a valid line of fairseq-generate"]
             for number in ODD_NUMBERS
         ),
     ],
@@ -366,7 +369,7 @@ def test_a_log_without_its_last_sentence(valid_log, toy_data, tmp_path, monkeypa
     log = tmp_path / "log"
     kept = [line for line in valid_log.read_text().splitlines() if "-59\t" not in line[:5]]
     log.write_text("".join(f"{line}\n" for line in kept))
-    message = "found 59 translations, but the subset 'valid' in .*data has 60 sentences; name all"
+    message = "found 59 translations, but the subset 'valid' in .*data has 60 sentences; pass the"
     with pytest.raises(InputError, match=message):
         command(monkeypatch, toy_data, log, "--gen-subset", "valid", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()

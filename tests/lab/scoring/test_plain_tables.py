@@ -54,7 +54,7 @@ def test_a_trial_without_its_class(tmp_path):
     (tmp_path / "recipe.toml").touch()
     assert trial_class(tmp_path / "recipe.toml") is None
     (tmp_path / "trial.py").write_text("class Recipe: pass\n")
-    with pytest.raises(InputError, match=f"{tmp_path}/trial.py: no class Recipe derived"):
+    with pytest.raises(InputError, match=r"trial\.py: the file contains no class Recipe derived"):
         trial_class(tmp_path / "recipe.toml")
     (tmp_path / "trial.py").write_text("import no_such_module\n")
     with pytest.raises(InputError, match=r"cannot be imported .*no_such_module"):

@@ -112,7 +112,7 @@ def test_files_and_names_must_fit(scored, write):
     given = f"COMET={write('numbers', numbers(0.8, 1))}"
     with pytest.raises(InputError, match="has 1 files of segment scores for 3 translations"):
         scored("--segment-scores", given)
-    with pytest.raises(InputError, match="chrF is unknown; add --segment-scores chrF=FILE"):
+    with pytest.raises(InputError, match="chrF has no segment scores; add --segment-scores chrF="):
         scored("--segment-scores", given, "--lower-is-better", "chrF", runs=1, others=1)
 
 

@@ -141,7 +141,7 @@ def test_words_by_part_of_speech_and_relation(files, monkeypatch, capsys):
         ),
         (
             ["--reference-trees", "ref.conllu", "--hypothesis-trees", "ref.conllu", "ref.conllu"],
-            "--hypothesis-trees names 2 files, but there are 1 translation",
+            "--hypothesis-trees has 2 files, but there are 1 translation",
         ),
     ],
 )

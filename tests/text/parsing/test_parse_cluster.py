@@ -231,5 +231,5 @@ def test_ray_that_is_not_there(tmp_path):
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     result = step("parse", *options, check=False, env={"PYTHONPATH": path})
     assert result.returncode == 1
-    assert result.stdout.startswith("error: Ray is missing (no ray here); pip install")
+    assert result.stdout.startswith("error: Ray is missing (no ray here); run pip install")
     assert len(result.stdout.splitlines()) == 1

@@ -328,7 +328,7 @@ def half_done(tmp_path):
 def test_parts_without_a_plan(half_done):
     corpus, out = half_done
     (folder_of(out) / "plan.json").unlink()
-    with pytest.raises(InputError, match=r"parts: the folder has no plan\.json; remove it"):
+    with pytest.raises(InputError, match=r"parts: the folder contains no plan\.json; remove the"):
         corpus.parse_rest(out)
 
 

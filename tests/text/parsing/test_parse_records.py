@@ -81,7 +81,8 @@ def test_parts_of_an_earlier_version_begin_anew(work, capsys):
     (work.folder / "plan.json").write_text('{"source": {}, "parser": {}, "shards": []}')
     assert planned(work.folder.parent).pending() == [0, 1, 2]
     assert capsys.readouterr().err == (
-        f"{work.folder}: an earlier version started this parse, so it starts again\n"
+        f"{work.folder}: this parse was started by an earlier version, so it starts from the "
+        "beginning\n"
     )
 
 

@@ -63,7 +63,7 @@ def test_the_folder_is_what_posattn_parse_takes(tmp_path):
     shutil.rmtree(f"{out}.work")
     again = train_toy(given, "--lang", "qde", "--out", out).stdout
     assert again.splitlines() == [
-        f"{out}: the models are trained already",
+        f"{out}: the models have already been trained",
         printed.splitlines()[-1],
     ]
     other = train_toy(given, "--lang", "qen", "--out", out, check=False)
@@ -119,7 +119,10 @@ def test_damage_is_named_with_its_line(tmp_path, row, place, what):
     [
         ({"a-ud-train.conllu": TREE}, "*-ud-dev.conllu: expected one file, found no such"),
         ({"a-ud-train.conllu": TREE, "b-ud-train.conllu.xz": b""}, "a-ud-train.conllu, b-ud"),
-        ({"a-ud-train.conllu": TREE, "a-ud-dev.conllu": ["# nothing", ""]}, "has no sentences"),
+        (
+            {"a-ud-train.conllu": TREE, "a-ud-dev.conllu": ["# nothing", ""]},
+            "contains no sentences",
+        ),
     ],
 )
 def test_a_folder_without_the_files_is_refused(tmp_path, files, what):
@@ -142,7 +145,9 @@ def test_remedies_are_options_that_are_there(tmp_path):
     files[1], files[3] = write(tmp_path / "dev", TREE), write(tmp_path / "dev", TREE)
     work = write(tmp_path / "work", "")
     message = ended(tmp_path, *files, "--work", work)
-    assert message == f"error: {work}: this is not a folder; name a new or an existing folder"
+    assert (
+        message == f"error: {work}: this is not a folder; give the path of a new or existing folder"
+    )
 
 
 def test_comments_without_spaces(tmp_path):

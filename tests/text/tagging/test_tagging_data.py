@@ -108,11 +108,11 @@ def test_packed_files(tmp_path):
 @pytest.mark.parametrize(
     "text, line, what",
     [
-        (THE_DOG + "\n" + conllu(("a", "X"), first=2), 4, "word 1 is expected"),
+        (THE_DOG + "\n" + conllu(("a", "X"), first=2), 4, "expected the ID 1"),
         (THE_DOG + "3\tnow\t_\n", 3, "columns"),
         (THE_DOG + "x\tx" + ROW, 3, "ID"),
         (THE_DOG.encode() + b"3\t\xff" + ROW.encode(), 3, "UTF-8"),
-        (conllu(("", "X")), 1, "empty"),
+        (conllu(("", "X")), 1, "no form"),
         (conllu(("a", "X"), ("a\rb", "X")), 2, "carriage return"),
         (conllu(("a", "X"), ("b", "X\rY")), 2, "carriage return"),
         ("the\tDET\ndog\tNO\rUN\n", 2, "carriage return"),
@@ -302,7 +302,7 @@ def test_several_test_sets_and_none(corpus):
     task = task_of(corpus / "data", "test", "test1")
     assert len(task.dataset("test")) == len(task.dataset("test1")) == 1
     binarize(options(corpus, "--overwrite", "--test"))
-    assert "called 'test'" in fault(task_of, corpus / "data", "test")
+    assert "no split 'test'" in fault(task_of, corpus / "data", "test")
 
 
 def test_words_from_train(corpus):
@@ -408,7 +408,7 @@ def test_overwrite_never_deletes_a_foreign_folder(corpus):
     (corpus / "data").mkdir()
     write(corpus / "data/thesis.tex", "years of work")
     message = fault(binarize, options(corpus, "--overwrite"))
-    assert str(corpus / "data") in message and "remove it yourself" in message
+    assert str(corpus / "data") in message and "delete the folder yourself" in message
     assert (corpus / "data/thesis.tex").read_text() == "years of work"
     (corpus / "data/thesis.tex").unlink()
     binarize(options(corpus))  # an empty folder may be filled

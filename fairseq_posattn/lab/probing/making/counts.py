@@ -1,4 +1,4 @@
-"""Collect the corpus statistics that the rules of the tasks need."""
+"""Collect the corpus statistics that the task rules require."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ END = "</s>"  # follows the last word in bigrams
 
 @dataclass
 class Counts:
-    """The counts of a corpus; all forms except those of `written` are in lower case.
+    """The counts of a corpus; all forms except those in `written` are lowercased.
 
     texts: a hash of each sentence.
     forms: the frequency of each form.
     tagged: the frequency of each form with each part of speech.
-    written: the frequency of each spelling, not counting the first words of sentences.
+    written: the frequency of each spelling, excluding the first words of sentences.
     before, after: the frequencies of the forms that precede and follow each form.
     once: the number of usable sentences that contain a form exactly once.
-    top: the frequency of each sequence of relations of the root's children in usable sentences.
+    top: the frequencies, in usable sentences, of the sequences of relations below the root.
     """
 
     texts: array[int] = field(default_factory=lambda: array("Q"))
@@ -40,8 +40,11 @@ class Counts:
     top: Counter[str] = field(default_factory=Counter)
 
     def add(self, shown: Shown, usable: bool, bigrams: bool) -> None:
-        """Count a sentence. usable: whether tasks may use it. bigrams: whether to count bigrams,
-        which take much memory."""
+        """Count a sentence.
+
+        usable: whether tasks may use the sentence.
+        bigrams: whether to count bigrams, which require much memory.
+        """
         if not shown.forms:
             return
         forms = [form.lower() for form in shown.forms]
@@ -66,21 +69,21 @@ class Counts:
         return np.sort(np.frombuffer(self.texts, dtype=np.uint64))
 
     def has(self, words: Sequence[str]) -> bool:
-        """Return whether these words form a sentence of the corpus, ignoring case."""
+        """Return whether these words are a sentence of the corpus, ignoring case."""
         number = np.uint64(text_number(words))
         place = int(np.searchsorted(self.numbers, number))
         return place < len(self.numbers) and bool(self.numbers[place] == number)
 
     @cached_property
     def spellings(self) -> dict[str, str]:
-        """The most frequent spelling of each form, not counting the first words of sentences."""
+        """The most frequent spelling of each form, excluding the first words of sentences."""
         found: dict[str, str] = {}
         for word in ranked(self.written):
             found.setdefault(word.lower(), word)
         return found
 
     def inside(self, word: str) -> str:
-        """Return the spelling of a sentence's first word inside a sentence, such as TV or the."""
+        """Return how a sentence's first word is spelled in other positions, such as TV or the."""
         if word[1:] != word[1:].lower():
             return word
         return self.spellings.get(word.lower(), word.lower())
@@ -98,6 +101,6 @@ def ranked(counts: Counter[str]) -> list[str]:
 
 
 def top_relations(shown: Shown) -> str:
-    """Return the relations of the root's children, without punctuation, such as nsubj_obj."""
+    """Return the relations of the root's children, such as nsubj_obj, excluding punctuation."""
     names = [shown.relations[word] for word in shown.children(shown.root)]
     return "_".join(name for name in names if name != "punct") or "NONE"

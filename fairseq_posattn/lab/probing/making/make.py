@@ -1,4 +1,4 @@
-"""Create a folder with files of probing tasks from a corpus in CoNLL-U."""
+"""Create a folder of probing task files from a CoNLL-U corpus."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AGAIN = "make the tasks again with posattn probe-tasks"
 
 @dataclass(frozen=True)
 class Source:
-    """A corpus that tasks were made from, identified by its content."""
+    """A corpus from which tasks were made, identified by its contents."""
 
     name: str
     bytes: int
@@ -45,7 +45,7 @@ class MadeTask(Open):
     """The size of a task.
 
     splits: the number of sentences in train, dev and test.
-    left_out: the number of excluded sentences of the corpus, by reason.
+    left_out: the number of sentences that were excluded, by reason.
     """
 
     sentences: int = field(metadata=at_least(1))
@@ -56,11 +56,11 @@ class MadeTask(Open):
 
 @dataclass(frozen=True)
 class Made(Open):
-    """The content of tasks.json: how a folder of tasks was made.
+    """The contents of tasks.json: how the tasks in a folder were made.
 
-    trees: gold or parsed.
-    left_out: the number of sentences excluded from all tasks, by reason.
-    refused: the reason for each task that was not made.
+    trees: "gold" or "parsed".
+    left_out: the number of sentences that were excluded from all tasks, by reason.
+    refused: the reasons why tasks could not be made, by task.
     """
 
     version: str
@@ -78,7 +78,7 @@ def read_made(path: Path) -> Made:
 
 @dataclass
 class Making:
-    """A task in the making, and the number of excluded sentences by reason."""
+    """A task that is being made, and the number of excluded sentences by reason."""
 
     task: ProbingTask
     rule: Rule
@@ -105,10 +105,11 @@ def make(
     overwrite: bool = False,
     named: bool = False,
 ) -> Made:
-    """Write the files of the tasks to the folder `out`, and return the content of tasks.json.
+    """Write the task files to the folder `out`, and return the contents of tasks.json.
 
-    parsed: whether a parser, not people, made the trees of the corpus.
-    named: whether the user named the tasks; then, raise an InputError if one cannot be made.
+    parsed: whether the trees of the corpus come from a parser rather than from annotators. named:
+    whether the user requested these tasks by name. In this case, an InputError is raised unless all
+    of them can be made.
     """
     with folder_written_whole(out, replace=overwrite) as folder:
         shared: Counter[str] = Counter()
@@ -158,7 +159,7 @@ def counted(corpora: Sequence[str], bigrams: bool, several_roots: str) -> Counts
     for shown in sentences(corpora, several_roots):
         counts.add(shown, unusable(shown) is None, bigrams)
     if not counts.forms:
-        raise InputError(f"{corpora[0]} contains no sentences; name a CoNLL-U file")
+        raise InputError(f"{corpora[0]} contains no sentences; use another CoNLL-U file")
     return counts
 
 
@@ -190,7 +191,7 @@ def refuse_all(
     shared: Counter[str],
     named: bool,
 ) -> None:
-    """Raise an InputError if no task can be made, or not all of those that the user named."""
+    """Raise an InputError if no task can be made, or if a task requested by name cannot be made."""
     if not refused or (done and not named):
         return
     name, reason = next(iter(refused.items()))
@@ -217,7 +218,7 @@ def described(one: Making, splits: dict[str, list[Kept]]) -> MadeTask:
 
 
 def write_task(folder: Path, task: ProbingTask, splits: dict[str, list[Kept]]) -> None:
-    """Write the sentences of a task, and their trees unless the task changes words."""
+    """Write the sentences of a task, and also their trees unless the task changes words."""
     kept = [(split, one) for split in SPLITS for one in splits[split]]
     with open(folder / f"{task.file}.txt", "w", encoding="utf-8", newline="\n") as file:
         examples = (Example(split, one.candidate.label, plain(one)) for split, one in kept)
@@ -231,7 +232,7 @@ def write_task(folder: Path, task: ProbingTask, splits: dict[str, list[Kept]]) -
 
 
 def plain(kept: Kept) -> list[str]:
-    """Return the words of a sentence as raw text; in some languages, words contain spaces."""
+    """Return the words of a sentence as raw text. In some languages, words contain spaces."""
     return [word.replace(OPEN_BOX, " ") for word in kept.candidate.words]
 
 

@@ -1,6 +1,6 @@
-"""Define the rule of each task: which sentences it uses, and how it labels them.
+"""Define the rules that select and label the sentences of each task.
 
-A rule returns a candidate, or the reason for which it excludes a sentence.
+A rule returns a candidate, or the reason why it excludes a sentence.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Cells = Mapping[tuple[str, str], int]  # (stratum, label) -> number of candidate
 class Candidate:
     """A labelled sentence that a task can use.
 
-    stratum: within a stratum, all labels are sampled equally often.
-    form: sentences with the same form are assigned to the same split; "" for no restriction.
+    stratum: a group of sentences within which all labels are sampled equally often.
+    form: sentences with the same form are assigned to the same split; "" means no restriction.
     """
 
     label: str
@@ -37,9 +37,9 @@ class Candidate:
 
 
 class Rule:
-    """Base class of the rules, initialised with the counts of a corpus.
+    """The base class of the rules, which are initialised with the counts of a corpus.
 
-    needs_tags: whether the rule needs parts of speech or features.
+    needs_tags: whether the rule requires parts of speech or features.
     limits_forms: whether --form-counts limits the number of sentences per form.
     """
 
@@ -50,16 +50,16 @@ class Rule:
         self.counts, self.settings = counts, settings
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
-        """Label a sentence (and change it if the task does), or return why it is excluded."""
+        """Return the labelled (and possibly changed) sentence, or the reason for its exclusion."""
         raise NotImplementedError
 
     def chosen(self, cells: Cells) -> set[str]:
-        """Return the labels that the task uses, out of those of all candidates."""
+        """Select the labels that the task uses, given the labels of all candidates."""
         return {label for _, label in cells}
 
 
 class SentLen(Rule):
-    """Task: predict the bin of the sentence length."""
+    """Task: predict the sentence length, which is divided into bins."""
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         size = len(shown.forms)
@@ -68,13 +68,14 @@ class SentLen(Rule):
 
 
 class WordContent(Rule):
-    """Task: predict which of many target words occurs in the sentence."""
+    """Task: predict which one of many target words occurs in the sentence."""
 
     @cached_property
     def targets(self) -> set[str]:
-        """The target words: at least 4 letters, and a frequency rank of at least --content-rank.
+        """The target words.
 
-        Of these, the words that most sentences contain exactly once are chosen.
+        They have at least 4 letters and a frequency rank of at least --content-rank. Among
+        them, the words that occur exactly once in the most sentences are chosen.
         """
         once = self.counts.once
         late = ranked(self.counts.forms)[self.settings.content_rank - 1 :]
@@ -88,20 +89,20 @@ class WordContent(Rule):
         return Candidate(found[0], shown.forms)
 
     def chosen(self, cells: Cells) -> set[str]:
-        """Return the words with enough sentences for all splits."""
+        """Return the words that occur in enough sentences for all splits."""
         shares = self.settings.shares
         least = math.ceil(sum(shares) / min(shares))
         return {word for (_, word), count in cells.items() if count >= least}
 
 
 class TreeDepth(Rule):
-    """Task: predict the depth of the tree; for each length, all depths are equally frequent."""
+    """Task: predict the tree depth; for each sentence length, all depths are equally frequent."""
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         return Candidate(str(shown.depth), shown.forms, stratum=str(len(shown.forms)))
 
     def chosen(self, cells: Cells) -> set[str]:
-        """Return the range of depths that maximises sentences x log2(depths)."""
+        """Return the range of depths that maximises sentences * log2(number of depths)."""
         depths = sorted({int(label) for _, label in cells})
         lengths = {stratum for stratum, _ in cells}
 
@@ -202,7 +203,7 @@ class ObjNum(NumberOf):
 
 
 class OddManOut(Rule):
-    """Task: detect whether a noun or verb was replaced by one that does not fit."""
+    """Task: detect whether a noun or verb was replaced by a word that does not fit."""
 
     needs_tags = True
 
@@ -225,8 +226,9 @@ class OddManOut(Rule):
     def replacements(self, shown: Shown, place: int) -> list[str]:
         """Return the words that may replace the form at this position, in alphabetical order.
 
-        They mostly have the form's part of speech, and the frequencies of their bigrams with both
-        neighbours differ from those of the form by at most a factor of e.
+        More than half of a word's occurrences must have the part of speech of the form. The
+        frequencies of its bigrams with both neighbours may differ from those of the form by at most
+        a factor of e.
         """
         word = shown.word[place]
         if word is None or shown.upos(word) not in ("NOUN", "VERB"):

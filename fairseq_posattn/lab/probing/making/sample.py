@@ -21,7 +21,7 @@ from fairseq_posattn.trees.sentence import Sentence
 
 UNUSED = ""
 SLACK = 4  # maximum number of candidates in memory, relative to the size of a task
-AFTER_TRIMMING, AT_THE_END = 0.8, 0.6  # shares of that number
+AFTER_TRIMMING, AT_THE_END = 0.8, 0.6  # fractions of this maximum
 
 
 class Kept(NamedTuple):
@@ -37,7 +37,7 @@ class Kept(NamedTuple):
 
 @dataclass
 class Cell:
-    """The candidates with the smallest keys of one combination of label, stratum and form."""
+    """The candidates with the smallest keys for one combination of label, stratum and form."""
 
     heap: list[Kept] = field(default_factory=list)
     keys: set[int] = field(default_factory=set)
@@ -59,9 +59,9 @@ class Cell:
 
 
 class Sample:
-    """The sample of one task.
+    """The sample of sentences for one task.
 
-    added: the number of candidates ever added, including those that were dropped again.
+    added: the number of candidates that were ever added, including those that were dropped later.
     """
 
     def __init__(self, rule: Rule, settings: Settings):
@@ -98,9 +98,9 @@ class Sample:
         return {split: by_key(kept) for split, kept in found.items()}
 
     def candidates(self) -> Iterator[Kept]:
-        """Yield candidates in order of their keys, without duplicate original or changed sentences.
+        """Yield candidates in the order of their keys, without duplicates.
 
-        Case is ignored.
+        Neither the original nor the changed sentences may be identical, ignoring case.
         """
         texts: set[str] = set()
         sources: set[str] = set()
@@ -173,7 +173,7 @@ def by_key(kept: Iterable[Kept]) -> list[Kept]:
 
 
 def level(sizes: Iterable[int], most: int) -> int:
-    """Return the highest limit for which the sum of min(size, limit) is at most `most`."""
+    """Return the largest limit for which the sum of min(size, limit) is at most `most`."""
     rest, left = most, sorted(sizes)
     for number, size in enumerate(left):
         share = rest // (len(left) - number)
@@ -184,6 +184,6 @@ def level(sizes: Iterable[int], most: int) -> int:
 
 
 def interleaved(counts: Mapping[str, int]) -> list[str]:
-    """Repeat each name `count` times, evenly interleaved."""
+    """Return a list that repeats each name `counts[name]` times, evenly interleaved."""
     turns = [((k + 0.5) / count, name) for name, count in counts.items() for k in range(count)]
     return [name for _, name in sorted(turns)]

@@ -13,7 +13,7 @@ BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of posattn probe-tasks, one per field."""
+    """Options of posattn probe-tasks."""
 
     seed: int = option(
         "random seed for sampling sentences (default: %(default)s)", 1, type=not_negative
@@ -25,7 +25,7 @@ class Settings:
         nargs=3,
     )
     shares: list[int] = option(
-        "ratio of the splits of tasks with fewer sentences than that (default: 70 15 15)",
+        "ratio of the splits of tasks with fewer sentences than --sizes (default: 70 15 15)",
         *([70, 15, 15], "", ("TRAIN", "DEV", "TEST")),
         type=positive,
         nargs=3,
@@ -74,7 +74,8 @@ class Settings:
     def of_each(self, count: int, classes: int) -> list[int]:
         """Divide `count` sentences of one class among the splits in proportion to `shares`.
 
-        A split gets at most its size divided by `classes`; the other splits share the rest.
+        A split gets at most its maximum size divided by `classes`; the remaining sentences are
+        shared among the other splits.
         """
         most = [size // classes for size in self.sizes]
         rest, open_splits = min(count, sum(most)), list(range(len(most)))

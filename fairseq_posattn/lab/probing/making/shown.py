@@ -1,4 +1,4 @@
-"""Convert a sentence with a tree to the space-separated forms of a task's file."""
+"""Convert a sentence with a tree to space-separated forms for a task file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ QUOTED = "it has double quotes"
 
 @dataclass
 class Shown:
-    """A sentence with a tree, and its forms as written to the file of a task.
+    """A sentence with a tree, and its forms as written to a task file.
 
-    Multiword tokens are split if their words spell the token, such as do + n't. Otherwise, as in
-    German im = in + dem, the token is one form.
+    A multiword token is split if its concatenated words equal the token, as in do + n't. Otherwise,
+    as in German im = in + dem, the token is a single form.
 
-    forms: the forms, which the file separates by spaces.
+    forms: the forms, which are separated by spaces in the file.
     place: for each word of the tree, the index of its form.
-    word: for each form, the index of its word in the tree, or None if it contains several words.
+    word: for each form, the index of its word in the tree, or None if it consists of several words.
     """
 
     sentence: Sentence
@@ -67,11 +67,11 @@ class Shown:
 
     @cached_property
     def relations(self) -> list[str]:
-        """The relation of each word without its subtype: nsubj, not nsubj:pass."""
+        """The relation of each word without its subtype: nsubj instead of nsubj:pass."""
         return [name.partition(":")[0] for name in self.sentence.relations or ()]
 
     def children(self, parent: int, *relations: str) -> list[int]:
-        """Return the children of a word; if relations are given, only children with these."""
+        """Return the children of a word, or only the children with one of the given relations."""
         return [
             word
             for word, above in enumerate(self.parents)
@@ -115,10 +115,10 @@ class Shown:
         return any(quote in form for form in self.forms for quote in QUOTES)
 
     def clauses(self) -> tuple[list[str], list[str], list[str], list[str]] | str:
-        """Return first clause, conjunction, second clause and final punctuation, or a reason.
+        """Return the first clause, conjunction, second clause and final punctuation.
 
-        Punctuation before the conjunction belongs to the conjunction. The reason (a string) is
-        returned if the sentence does not consist of these parts.
+        If the sentence does not have these parts, return a string that states why. Punctuation
+        before the conjunction belongs to the conjunction.
         """
         if self.has_quotes:
             return QUOTED

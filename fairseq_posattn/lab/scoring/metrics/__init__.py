@@ -1,1 +1,1 @@
-"""Compute the scores of translations, and read the texts to score."""
+"""Compute evaluation scores of translations, and read the texts to score."""

@@ -1,4 +1,4 @@
-"""Score parts of a test set: by length, depth of trees, number of split words, or given labels."""
+"""Score parts of a test set, grouped by length, tree depth, split words or given labels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COMPUTED = ("length", "depth", "longest_dependency", "split_words")
 class Splitting:
     """Computes the main score on parts of a test set.
 
-    tables: statistics of the metric for the system and, if there is one, the baseline.
+    tables: the metric's statistics for the system and, if there is one, for the baseline.
     """
 
     metric: FromSums
@@ -55,13 +55,13 @@ class Splitting:
     samples: Samples
 
     def drawn(self, chosen: Sequence[int], number: int = 0) -> list[Resampled]:
-        """Score the chosen sentences on bootstrap samples; `number` changes the random seed."""
+        """Score the chosen sentences on bootstrap samples; `number` is added to the random seed."""
         seed = None if self.samples.seed is None else self.samples.seed + number
         samples = replace(self.samples, seed=seed)
         return resampled(self.metric, [table[:, chosen] for table in self.tables], samples)
 
     def figures(self, found: Sequence[Resampled], sentences: int) -> dict[str, Any]:
-        """Return the fields of a Part, from the scores of the system and of the baseline."""
+        """Return the fields of a Part, given the scores of the system and of any baseline."""
         runs = found[0].scores.tolist()
         figures = {"sentences": sentences, "score": mean(runs)}
         if len(runs) > 1:
@@ -71,7 +71,7 @@ class Splitting:
         return {**figures, "interval": ends_of(self.metric, found[0])}
 
     def by_range(self, measures: Sequence[int | None], ranges: Sequence[Range]) -> list[Bucket]:
-        """Return a part for each range that contains a sentence; None is in no range."""
+        """Return a part for each range that contains sentences; measures of None are ignored."""
         found = []
         for first, last in ranges:
             chosen = [k for k, measure in enumerate(measures) if within(measure, first, last)]
@@ -85,7 +85,7 @@ class Splitting:
     def by_label(self, labels: Sequence[str]) -> Subsets:
         """Return a part for each label, and the unweighted mean over the labels.
 
-        Each label gets its own bootstrap samples, so that they are independent.
+        The bootstrap samples of different labels are drawn independently.
         """
         drawn, found = [], []
         for number, label in enumerate(dict.fromkeys(labels)):
@@ -112,7 +112,7 @@ def tree_depths(blocks: Sequence[ConlluBlock]) -> list[int | None]:
 def longest_dependencies(blocks: Sequence[ConlluBlock]) -> list[int | None]:
     """Return the largest distance between a word and its head in each tree.
 
-    It is 0 for a single word, and None for a sentence without a tree.
+    The distance is 0 for a sentence of one word, and None for a sentence without a tree.
     """
     return [
         max((abs(k - head) for k, head in enumerate(tree.parents, 1) if head), default=0)
@@ -123,7 +123,7 @@ def longest_dependencies(blocks: Sequence[ConlluBlock]) -> list[int | None]:
 
 
 def read_labels(given: Sequence[str], text: Text) -> dict[str, list[str]]:
-    """Read the labels of each sentence of a text, by name, from files given as NAME=FILE."""
+    """Read sentence labels from arguments of the form NAME=FILE, and return them by name."""
     found: dict[str, list[str]] = {}
     for one in given:
         name, equals, path = one.partition("=")
@@ -143,7 +143,7 @@ def read_labels(given: Sequence[str], text: Text) -> dict[str, list[str]]:
 
 
 def split_words(text: Text, separator: str) -> list[int]:
-    """Return the number of words in each line that are split into several pieces."""
+    """Return, for each line, the number of words that are split into several pieces."""
     found = []
     for number, line in enumerate(text.lines, start=1):
         try:
@@ -155,7 +155,10 @@ def split_words(text: Text, separator: str) -> list[int]:
 
 
 def pieces_of_words(pieces: Sequence[str], separator: str) -> list[int]:
-    """Return the number of pieces of each word; a piece that is only ▁ starts a word uncounted."""
+    """Return the number of pieces of each word.
+
+    A piece that consists only of ▁ starts a word, but is not counted.
+    """
     if separator != SPACE:
         return words_of_pieces(pieces, separator)[1]
     counts: list[int] = []

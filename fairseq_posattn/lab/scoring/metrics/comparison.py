@@ -1,8 +1,9 @@
-"""Compare a system with a baseline: significance tests, and sentences that differ most.
+"""Compare a system with a baseline: test significance, and find the sentences that differ most.
 
-Single runs are compared by sacrebleu's paired tests, which do not account for new training runs.
-Several runs are compared by the tests in runs.py; a mark requires that both Welch's test and the
-bootstrap are significant. SACREBLEU_SEED (default: 12345) makes all tests reproducible.
+Single runs are compared by sacrebleu's paired tests, which do not account for the variance between
+training runs. Several runs are compared by the tests in runs.py; a difference is marked only if
+it is significant by both Welch's test and the bootstrap. The environment variable
+SACREBLEU_SEED (default: 12345) sets the random seed of all tests.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fairseq_posattn.lab.scoring.metrics.scores import TOKENISED, Translations
 from fairseq_posattn.lab.scoring.score_record import ComparedSentence, Difference, Part
 from fairseq_posattn.lab.scoring.statistics import Estimate, Resampled, holm, welch
 
-ARROWS = ((0.01, "⇑", "⇓"), (0.05, "↑", "↓"))  # limit of p, sign of better, sign of worse
+ARROWS = ((0.01, "⇑", "⇓"), (0.05, "↑", "↓"))  # upper limit of p, mark if better, mark if worse
 Compared = TypeVar("Compared", bound=Part)
 OF_SENTENCES = "chrF2"  # not BLEU, because most sentences have no correct 4-gram
 
@@ -36,7 +37,7 @@ OF_SENTENCES = "chrF2"  # not BLEU, because most sentences have no correct 4-gra
 def compared(
     baseline: Translations, system: Translations, samples: Samples
 ) -> dict[str, Difference]:
-    """Return the difference and its p-values, without a mark, for each metric."""
+    """Return the difference in each metric with its p-values, without marking its significance."""
     pairs = {
         name: Pair(metric, baseline.tables[name], system.tables[name])
         for name, metric in system.scoring.metrics.items()
@@ -51,7 +52,7 @@ def compared(
 class OfCounts:
     """A metric for sacrebleu's tests that takes precomputed statistics instead of texts.
 
-    Otherwise each test would compute them again, which takes most of its time.
+    Without this class, each test would recompute the statistics, which takes most of the time.
     """
 
     metric: FromSums
@@ -64,7 +65,7 @@ class OfCounts:
 
 
 def compared_pair(pair: Pair, samples: Samples) -> Difference:
-    """Compare the single runs of a system and of the baseline by one metric."""
+    """Compare one run of a system with one run of the baseline by one metric."""
     named = [("baseline", pair.baseline[0]), ("system", pair.system[0])]
     metrics: Any = {"metric": OfCounts(pair.metric)}
 
@@ -85,7 +86,7 @@ def compared_pair(pair: Pair, samples: Samples) -> Difference:
 
 
 def compared_runs(pairs: dict[str, Pair], samples: Samples) -> dict[str, Difference]:
-    """Compare the means of two systems over several runs, by each metric with all tests."""
+    """Compare several runs of two systems by each metric, with all significance tests."""
     dealt_out = randomisation(list(pairs.values()), samples) if pairs else []
     return {
         name: replace(
@@ -96,7 +97,7 @@ def compared_runs(pairs: dict[str, Pair], samples: Samples) -> dict[str, Differe
 
 
 def gap(baseline: Resampled, system: Resampled) -> Difference:
-    """Compare the means of two systems with Welch's test and the bootstrap."""
+    """Compare the means of two systems by Welch's test and the bootstrap."""
     drawn, p = Estimate.of(system, baseline), welch(list(baseline.scores), list(system.scores))
     return Difference(
         difference=float(np.mean(system.scores) - np.mean(baseline.scores)),
@@ -108,11 +109,12 @@ def gap(baseline: Resampled, system: Resampled) -> Difference:
 
 
 def marked(differences: Iterable[tuple[Difference, bool]]) -> list[Difference]:
-    """Mark significant differences, after Holm's correction over all of them.
+    """Mark significant differences, after Holm's correction over all differences.
 
-    differences: pairs of a difference and whether lower scores are better. The larger one of the
-        p-values of Welch's test and the bootstrap is used; differences of single runs keep their
-        mark.
+    differences: pairs of a difference and whether lower scores are better.
+
+    The mark depends on the larger of the p-values of Welch's test and the bootstrap. Differences
+    between single runs keep their mark.
     """
     pairs = list(differences)
     p = {k: found for k, (one, _) in enumerate(pairs) if (found := p_over_runs(one)) is not None}
@@ -124,19 +126,19 @@ def marked(differences: Iterable[tuple[Difference, bool]]) -> list[Difference]:
 
 
 def with_marks(parts: Sequence[Compared]) -> list[Compared]:
-    """Mark significant differences in parts of test sets, after Holm's correction over all."""
+    """Mark significant differences in parts of a test set (Holm's correction over all parts)."""
     marks = iter(marked((part.difference, False) for part in parts if part.difference))
     return [replace(p, difference=next(marks)) if p.difference else p for p in parts]
 
 
 def p_over_runs(one: Difference) -> float | None:
-    """Return the larger p-value of Welch's test and the bootstrap, or None for single runs."""
+    """Return the larger of the p-values of Welch's test and the bootstrap; None for single runs."""
     both = known(one.welch_p), known(one.bootstrap_p)
     return None if None in both else max(both)
 
 
 def arrow(difference: float, p: float, lower_is_better: bool = False) -> str:
-    """Return the mark of a difference: upwards if the system is better, empty if insignificant."""
+    """Return an arrow that marks a difference, upwards for a gain; "" if it is not significant."""
     if not difference:
         return ""
     better = (difference < 0) == lower_is_better
@@ -148,8 +150,8 @@ def most_different(
 ) -> list[ComparedSentence]:
     """Return the sentences with the largest gains (largest first) and losses (largest last).
 
-    source: source sentences, None if unknown.
-    count: maximum number of gains, and of losses.
+    source: the source sentences; None for unknown sentences.
+    count: the maximum number of gains and of losses.
     """
     before, after = sentence_scores(baseline), sentence_scores(system)
     order = np.argsort(before - after, kind="stable").tolist()
@@ -170,6 +172,6 @@ def most_different(
 
 
 def sentence_scores(system: Translations) -> NDArray[np.float64]:
-    """Return chrF2 of each sentence, as the mean over the runs."""
+    """Return the chrF2 score of each sentence, averaged over the runs."""
     metric, table = system.scoring.metrics[OF_SENTENCES], system.tables[OF_SENTENCES]
     return np.array([[score_of(metric, sums) for sums in run] for run in table]).mean(axis=0)

@@ -1,7 +1,7 @@
 """Compute exact match: the percentage of sentences that equal one of their references.
 
-Spaces at the ends are ignored, and several in a row count as one. The class has the interface of
-sacrebleu's metrics, so that all significance tests apply to it.
+Leading and trailing spaces are ignored, and repeated spaces count as one. ExactMatch implements the
+interface of sacrebleu's metrics, so all significance tests can use it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairseq_posattn.lab.scoring.score_record import EXACT
 
 
 class ExactSignature(Signature):
-    """The signature of exact match, which contains the treatment of case."""
+    """The signature of exact match, which records whether case is ignored."""
 
     def __init__(self, args: dict[str, Any]):
         super().__init__(args)
@@ -25,7 +25,7 @@ class ExactSignature(Signature):
 
 
 class ExactMatch(Metric):
-    """The metric exact match; its statistics are the numbers of matches and of sentences."""
+    """The exact-match metric; its statistics are the numbers of matches and of sentences."""
 
     _SIGNATURE_TYPE = ExactSignature
     bounds = (0.0, 100.0)  # limits of its confidence intervals

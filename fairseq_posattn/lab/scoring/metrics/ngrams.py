@@ -1,4 +1,4 @@
-"""Compute BLEU and precision for each order of n-grams.
+"""Compute BLEU and precision for each n-gram order.
 
 Long n-grams are more sensitive to the order of phrases than short ones.
 """
@@ -17,7 +17,7 @@ HIGHEST = 8
 
 
 def of_runs(system: Translations) -> list[Ngrams]:
-    """Return the means over all runs of BLEU and precision, for each order of n-grams."""
+    """Return BLEU and precision for each n-gram order, averaged over the runs."""
     scoring = system.scoring
     runs = [by_order(run, scoring.references, scoring.settings) for run in system.runs]
     return [
@@ -33,7 +33,7 @@ def of_runs(system: Translations) -> list[Ngrams]:
 def by_order(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], settings: Settings
 ) -> list[Ngrams]:
-    """Return, for n = 1 to 8, BLEU with orders up to n and the precision of order n."""
+    """Return, for n = 1 to 8, BLEU with n-grams up to order n and the precision of order n."""
     metric = settings.bleu(max_ngram_order=HIGHEST, force=True)
     counted = metric.corpus_score(hypotheses, references)
     found = []

@@ -1,16 +1,16 @@
-"""Score runs from a metric's statistics of each sentence, and test differences for significance.
+"""Score runs from per-sentence statistics, and test differences for significance.
 
 Three tests compare two systems that were trained with several seeds:
 
-- Do *these runs* differ more than by chance? Approximate randomisation permutes the outputs of
+- Do *these runs* differ more than by chance? Approximate randomisation permutes the outputs for
   each sentence over all runs of both systems (Clark et al. 2011, "Better Hypothesis Testing for
   Statistical Machine Translation", as in MultEval).
-- Would *new training runs* differ, on the same sentences? Welch's t-test, with one score per run.
+- Would *new training runs* differ on the same sentences? Welch's t-test, with one score per run.
 - Would new training runs differ on *new sentences*? The bootstrap in statistics.py.
 
-A difference is called significant only if both Welch's test and the bootstrap agree. Welch's test
-alone may fail if equal systems are good at different sentences, the bootstrap alone if there are
-two runs that differ much.
+A difference counts as significant only if it is significant by both Welch's test and the bootstrap.
+Welch's test alone is unreliable if equally good systems are good at different sentences. The
+bootstrap alone is unreliable if there are only two runs with very different scores.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ Counted = NDArray[np.float64]  # runs x sentences x statistics of a metric
 
 
 def seed_of_sacrebleu() -> int | None:
-    """Return the random seed in SACREBLEU_SEED (default: 12345); None if it is `none`."""
+    """Return the random seed in the environment variable SACREBLEU_SEED (default: 12345).
+
+    Returns None if its value is `none`.
+    """
     text = os.environ.get("SACREBLEU_SEED", "12345").lower()
     seed = plain_number(text)
     if text != "none" and (seed is None or seed < 0):
@@ -45,7 +48,7 @@ def seed_of_sacrebleu() -> int | None:
 
 @dataclass(frozen=True)
 class Samples:
-    """The numbers of samples of the bootstrap and of randomisation, and their seed."""
+    """The numbers of samples for the bootstrap and for randomisation, and the random seed."""
 
     bootstrap: int = 1000
     randomisation: int = 10000
@@ -56,18 +59,21 @@ class Samples:
         return f"bs:{self.bootstrap}|ar:{self.randomisation}|seed:{seed}"
 
 
-# The range of sacrebleu's metrics; those of this package have an attribute `bounds`.
+# The score ranges of sacrebleu's metrics; this package's metrics define `bounds` instead.
 BOUNDS = {BLEU: (0.0, 100.0), CHRF: (0.0, 100.0), TER: (0.0, math.inf)}
 
 
 class FromSums(Protocol):
-    """A metric that computes a score from summed statistics, like those of sacrebleu."""
+    """A metric that computes a score from summed statistics, like sacrebleu's metrics."""
 
     def _compute_score_from_stats(self, stats: list[float]) -> Computed: ...
 
 
 def counted_by(metric: Metric, runs: Sequence[Sequence[str]]) -> Counted:
-    """Return the statistics of each sentence of each run; the metric contains the references."""
+    """Return the metric's statistics for each sentence of each run.
+
+    The metric must have been created with the references.
+    """
     # private methods, but sacrebleu's own significance tests call them too
     counted = [metric._extract_corpus_statistics(run, None) for run in runs]
     return np.array(counted, dtype=np.float64)
@@ -95,10 +101,10 @@ class Pair(NamedTuple):
 
 
 def randomisation(pairs: Sequence[Pair], samples: Samples) -> list[float]:
-    """Return the p-value of each metric from approximate randomisation.
+    """Return a p-value for each metric by approximate randomisation.
 
-    The outputs of each sentence are permuted over all runs of both systems. This is slow, so the
-    same permutations are used for all metrics.
+    The outputs for each sentence are permuted over all runs of both systems. This is slow, so all
+    metrics share the same permutations.
     """
     first = len(pairs[0].baseline)
     outputs = np.concatenate([np.concatenate([p.baseline, p.system]) for p in pairs], axis=-1)
@@ -123,9 +129,10 @@ def randomisation(pairs: Sequence[Pair], samples: Samples) -> list[float]:
 def dealt(
     outputs: Counted, samples: int, dice: np.random.Generator
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield batches of permutations: the summed statistics of each run, samples x runs x sums.
+    """Yield batches of permutations, each represented by the summed statistics of the runs.
 
-    A matrix product adds the statistics of the outputs that are assigned to a run.
+    Batches are of shape (samples, runs, statistics). A matrix product adds up the statistics of the
+    outputs that are assigned to a run.
     """
     runs, sentences, sums = outputs.shape
     flat = outputs.transpose(1, 0, 2).reshape(sentences * runs, sums)
@@ -140,19 +147,19 @@ def dealt(
 
 
 def bootstrap(metric: FromSums, baseline: Counted, system: Counted, samples: Samples) -> Estimate:
-    """Estimate the difference of a system to the baseline on the same bootstrap samples."""
+    """Estimate the difference between a system and the baseline on the same bootstrap samples."""
     before, after = resampled(metric, [baseline, system], samples)
     return Estimate.of(after, before)
 
 
 def interval(metric: FromSums, runs: Counted, samples: Samples) -> list[float]:
-    """Return the 95 % confidence interval of the mean score, for new runs and sentences."""
+    """Return the 95 % confidence interval of the mean score for new runs and sentences."""
     [found] = resampled(metric, [runs], samples)
     return ends_of(metric, found)
 
 
 def ends_of(metric: FromSums, found: Resampled) -> list[float]:
-    """Return the confidence interval of a mean, clipped to the range of the metric."""
+    """Return the confidence interval of a mean, clipped to the metric's range."""
     least, most = getattr(metric, "bounds", BOUNDS.get(type(metric), (-math.inf, math.inf)))
     return [min(max(end, least), most) for end in Estimate.of(found).interval()]
 

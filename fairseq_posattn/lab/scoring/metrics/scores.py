@@ -1,4 +1,4 @@
-"""Compute sacrebleu's scores of a test set, and the tokenised BLEU of older papers."""
+"""Compute sacrebleu's scores for a test set, and tokenised BLEU as in older papers."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ COMPOUND = re.compile(r"(\S)-(\S)")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of scores.
+    """The settings of all metrics.
 
-    tokenize: sacrebleu's tokeniser; None selects that of the target language.
-    only: compute only this score.
+    tokenize: sacrebleu's tokeniser; None selects the tokeniser of the target language.
+    only: the only score to compute; "" for all scores.
     Raises InputError for an unknown target language, unless `tokenize` is given.
     """
 
@@ -55,7 +55,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.target and not self.tokenize:
-            remedy = "; name one, or choose how to compare with --tokenize, such as 13a or char"
+            remedy = "; use a known one, or choose a tokeniser with --tokenize, such as 13a or char"
             known("--target-lang", self.target, remedy)
 
     @cached_property
@@ -67,9 +67,9 @@ class Settings:
         return self.tokenize or self.language.tokenizer or BLEU.TOKENIZER_DEFAULT
 
     def bleu(self, **changes) -> BLEU:
-        """Return the metric BLEU; `changes` override its arguments."""
+        """Return sacrebleu's BLEU metric; `changes` override its arguments."""
         options = {"lowercase": self.lowercase, "tokenize": self.tokenizer, **changes}
-        # do not repeat sacrebleu's warning of an unusual tokeniser, given for the whole test set
+        # suppress sacrebleu's warning about the tokeniser, which it prints once for the test set
         warned = self.tokenize and changes.get("force")
         try:
             return BLEU(trg_lang="" if warned else self.language.code, **options)
@@ -77,7 +77,7 @@ class Settings:
             raise self.tokenizer_missing(error) from error
 
     def tokenizer_missing(self, error: Exception) -> InputError:
-        """Return the InputError for a missing tokeniser; it names the option that selected it."""
+        """Return an InputError about a missing tokeniser, with the option that selected it."""
         reason = " ".join(str(error).split()) or repr(error)
         if self.tokenize:
             return InputError(f"--tokenize {self.tokenize}: {reason}")
@@ -92,22 +92,22 @@ class Settings:
 
     @property
     def ter_of_characters(self) -> bool:
-        """Return whether TER is computed over characters.
+        """Whether TER is computed over characters.
 
-        Chinese and Japanese are written without spaces, so a whole sentence would count as a word,
-        unless the text is already tokenised (--tokenize none).
+        Chinese and Japanese are written without spaces, so TER would treat a whole sentence as one
+        word, unless the text is already tokenised (--tokenize none).
         """
         chosen = {self.language.tokenizer, self.tokenize}
         return self.tokenize != "none" and not chosen.isdisjoint(BY_CHARACTERS)
 
     @property
     def moses(self) -> bool:
-        """Return whether to compute tokenised BLEU."""
+        """Whether to compute tokenised BLEU."""
         return bool(self.target) and self.language.spaced
 
     @property
     def compounds(self) -> bool:
-        """Return whether to split compounds, as in published scores of German."""
+        """Whether to split compounds at hyphens, as in published scores for German."""
         return self.language.code == "de"
 
 
@@ -125,7 +125,7 @@ class Scoring:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of all scores, in the order of display."""
+        """The names of all scores, in display order."""
         wanted = self.settings
         if wanted.only:
             return [wanted.only]
@@ -135,7 +135,7 @@ class Scoring:
 
     @cached_property
     def metrics(self) -> dict[str, Metric]:
-        """Return the metrics by name; each has preprocessed the references."""
+        """The metrics by name, with preprocessed references."""
         return {name: self.new_metric(name) for name in self.names}
 
     def new_metric(self, name: str) -> Metric:
@@ -160,7 +160,7 @@ class Scoring:
         return CHRF(word_order=WORDS_OF[name], lowercase=lowercase, references=references)
 
     def signature(self, name: str) -> str:
-        """Return sacrebleu's signature of a score, extended for tokenised BLEU."""
+        """Return sacrebleu's signature of a score; for tokenised BLEU, append the tokenisation."""
         signature = str(self.metrics[name].get_signature())
         if name != TOKENISED:
             return signature
@@ -169,7 +169,7 @@ class Scoring:
 
     @property
     def by_spaces(self) -> list[str]:
-        """Return the names of the scores that split words at spaces."""
+        """The names of the scores that split words at spaces."""
         split = {
             "BLEU": (self.settings.tokenizer in BY_SPACES, f"BLEU ({self.settings.tokenizer})"),
             "TER": (not self.settings.ter_of_characters, "TER"),
@@ -180,7 +180,7 @@ class Scoring:
         return [shown for by_spaces, shown in found if by_spaces]
 
     def table(self, name: str, runs: Sequence[Sequence[str]]) -> Counted:
-        """Return the statistics of a metric for each sentence of each run."""
+        """Return a metric's statistics for each sentence of each run."""
         if name == TOKENISED:
             prepare = tokenised_text(self.settings)
             runs = [[prepare(line) for line in run] for run in runs]
@@ -196,11 +196,11 @@ class Translations:
 
     @cached_property
     def tables(self) -> dict[str, Counted]:
-        """Return the statistics of all metrics; this is the slow part of scoring."""
+        """The statistics of all metrics; their computation takes most of the scoring time."""
         return {name: self.scoring.table(name, self.runs) for name in self.scoring.names}
 
     def plain_scores(self) -> dict[str, Score]:
-        """Return all scores without intervals; with several runs, their means."""
+        """Return all scores without confidence intervals; with several runs, return the means."""
         found = {}
         for name, table in self.tables.items():
             metric, signature = self.scoring.metrics[name], self.scoring.signature(name)
@@ -248,5 +248,5 @@ def tokenised_text(settings: Settings) -> Callable[[str], str]:
 
 
 def split_compounds(line: str) -> str:
-    """Split compounds at their hyphens: Bus-Linie becomes Bus ##AT##-##AT## Linie."""
+    """Split compounds at hyphens: Bus-Linie becomes Bus ##AT##-##AT## Linie."""
     return COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)

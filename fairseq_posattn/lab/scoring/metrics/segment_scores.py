@@ -1,7 +1,7 @@
 """Segment scores computed by other programs, such as COMET or MetricX.
 
-A file contains one number per line. The score of a run is the mean of its numbers; all significance
-tests apply to it as to sacrebleu's metrics.
+A file contains one number per line. The score of a run is the mean of its numbers, which is
+tested for significance in the same way as sacrebleu's metrics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MEANING = "--segment-scores and --baseline-segment-scores expect NAME=FILE, such
 
 
 class MeanOfSegments:
-    """The mean of segment scores; its statistics are their sum and their number."""
+    """The mean of segment scores; its statistics are their sum and their count."""
 
     def _compute_score_from_stats(self, stats: list[float]) -> Computed:
         return Computed("mean", stats[0] / stats[1])
@@ -40,10 +40,10 @@ RESERVED = ("BLEU", "chrF2", "chrF2++", "TER", TOKENISED, NIST, EXACT)
 
 @dataclass(frozen=True)
 class SegmentScores:
-    """Segment scores of the runs of a system and its baseline.
+    """Segment scores for the runs of a system and of its baseline.
 
-    system, baseline: by name of the score; the baseline may lack some of them.
-    lower_is_better: names of the scores of which lower ones are better.
+    system, baseline: the scores by name; the baseline may lack some of them.
+    lower_is_better: the names of the scores for which lower values are better.
     """
 
     system: dict[str, Counted]
@@ -52,7 +52,10 @@ class SegmentScores:
 
     @classmethod
     def read(cls, request: ScoreRequest, texts: Texts) -> SegmentScores:
-        """Read the files that the request names; raise an InputError if they do not fit."""
+        """Read the requested files.
+
+        Raises InputError if a name is unknown, or if a file does not have one number per sentence.
+        """
         sentences = len(texts.system[0].lines)
         system = read_segment_scores(request.segment_scores, len(texts.system), sentences)
         baseline = read_segment_scores(
@@ -60,7 +63,7 @@ class SegmentScores:
         )
         for name in (*baseline, *request.lower_is_better):
             if name not in system:
-                raise InputError(f"{name} is unknown; add --segment-scores {name}=FILE")
+                raise InputError(f"{name} has no segment scores; add --segment-scores {name}=FILE")
         return cls(system, baseline, request.lower_is_better)
 
     def scores(self, samples: Samples) -> dict[str, Score]:
@@ -81,9 +84,9 @@ class SegmentScores:
 
 
 def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict[str, Counted]:
-    """Return the statistics of each score: runs x sentences x 2, the numbers and ones.
+    """Return the statistics of each score, of shape (runs, sentences, 2): each value and a 1.
 
-    given: NAME=FILE for each run, in the order of the runs.
+    given: arguments NAME=FILE, one per run, in the order of the runs.
     """
     files: dict[str, list[str]] = {}
     for one in given:
@@ -91,7 +94,7 @@ def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict
         if not (name and equals and path):
             raise InputError(f"found '{one}', but {MEANING}")
         if name in RESERVED:
-            raise InputError(f"'{one}': {name} is one of our own scores; choose another name")
+            raise InputError(f"'{one}': {name} is a built-in score; choose another name")
         files.setdefault(name, []).append(path)
     return {name: table(name, paths, runs, sentences) for name, paths in files.items()}
 
@@ -100,8 +103,8 @@ def table(name: str, paths: Sequence[str], runs: int, sentences: int) -> Counted
     """Read the files of one score, one per run, and check their lengths."""
     if len(paths) != runs:
         raise InputError(
-            f"{name} has {len(paths)} files of segment scores for {runs} translations; name one "
-            "for each, in the same order"
+            f"{name} has {len(paths)} files of segment scores for {runs} translations; give one "
+            "file for each, in the same order"
         )
     numbers = [read_numbers(path, sentences) for path in paths]
     return np.stack([np.array(numbers), np.ones((runs, sentences))], axis=-1)

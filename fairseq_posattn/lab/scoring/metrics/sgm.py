@@ -1,8 +1,8 @@
-"""Read NIST files (.sgm, .xml) with the sources, references or translations of a test set.
+"""Read NIST files (.sgm, .xml) that contain the sources, references or translations of a test set.
 
-Tags may be in upper or lower case, and attributes in any order, with or without quotes. A `<seg>`
-may be inside `<hl>` or `<p>`, and may span several lines. A set contains the segments of one
-translator; it is named by the `sysid` (or `refid`) of its `<doc>` or of the enclosing `<refset>`.
+Tags may be in upper or lower case, and attributes may be in any order, with or without quotes. A
+`<seg>` may be inside `<hl>` or `<p>`, and may span several lines. A set contains the segments by
+one translator. Its name is the `sysid` (or `refid`) of its `<doc>` or enclosing `<refset>`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SETS = ("srcset", "refset", "tstset")
 
 
 class Key(NamedTuple):
-    """The document and number of a segment, which are the same in all sets."""
+    """The document and the number of a segment, which identify it in all sets."""
 
     document: str
     segment: str
@@ -34,9 +34,9 @@ class Key(NamedTuple):
 
 @dataclass
 class SegmentSet:
-    """The segments of one translator, or of the source, in the order of the file.
+    """The segments by one translator, or of the source, in file order.
 
-    lines: line number of each segment.
+    lines: the line number of each segment.
     """
 
     path: str
@@ -48,7 +48,7 @@ class SegmentSet:
         return f"{self.path} (set {self.name})" if self.name else self.path
 
     def in_order_of(self, other: SegmentSet) -> list[str]:
-        """Return the texts in the order of another set; raise InputError if segments differ."""
+        """Return the texts in the order of another set; raise InputError if the segments differ."""
         for one, two in ((self, other), (other, self)):
             for key, line in one.lines.items():
                 if key not in two.texts:
@@ -60,7 +60,7 @@ class SegmentSet:
 
 
 class SegmentReader(HTMLParser):
-    """Parses a file into its sets of segments."""
+    """Parses a file into segment sets."""
 
     def __init__(self, path: str):
         super().__init__(convert_charrefs=True)
@@ -84,7 +84,7 @@ class SegmentReader(HTMLParser):
         self.check_outside_segment("the end of the file")
 
     def set_cdata_mode(self, *_, **__) -> None:
-        """Do nothing: unlike <script> in HTML, no element contains unparsed text here."""
+        """Do nothing: unlike <script> in HTML, no element contains unparsed text."""
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
         attributes = {name: (value or "").strip() for name, value in attrs}
@@ -138,7 +138,7 @@ class SegmentReader(HTMLParser):
         self.check_outside_segment(f"<![{data[:8]}")
 
     def check_outside_segment(self, found: str) -> None:
-        """Raise an InputError for a tag or the end of the file inside a segment."""
+        """Raise an InputError if a tag, or the end of the file, occurs inside a segment."""
         if self.segment:
             key, line = self.segment
             raise self.fault(
@@ -157,14 +157,14 @@ def read_sets(path: str | Path) -> list[SegmentSet]:
     reader.read(BARE_AMPERSAND.sub("&amp;", text) + "\n")
     if not reader.sets:
         raise InputError(
-            f"{path}: the file contains no <seg>; name a file in NIST's format, "
-            "or a plain text with --references"
+            f"{path}: the file contains no <seg>; use a file in NIST's format, or give a plain "
+            "text with --references"
         )
     return list(reader.sets.values())
 
 
 def read_set(path: str | Path, name: str | None = None) -> SegmentSet:
-    """Return the only set in a file, or the set with this name.
+    """Return the set called `name`, or the only set in the file.
 
     Example:
 
@@ -177,7 +177,7 @@ def read_set(path: str | Path, name: str | None = None) -> SegmentSet:
     names = ", ".join(repr(one.name) for one in sets)
     if name is None:
         raise InputError(
-            f"{path}: the file contains several sets ({names}); select one with --set, or name a "
-            "file with one"
+            f"{path}: the file contains several sets ({names}); select one with --set, or use a "
+            "file with a single set"
         )
     raise InputError(f"{path}: the file contains no set {name!r}; choose one of {names}")

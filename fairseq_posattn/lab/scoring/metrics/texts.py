@@ -1,4 +1,4 @@
-"""Read the texts that posattn score compares, and check that they fit together.
+"""Read the texts that posattn score compares, and check that they match.
 
 All texts must have the same number of sentences. A warning is printed if a tokenised text is
 compared with a detokenised one, because the scores would be wrong.
@@ -20,11 +20,11 @@ from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.text.languages import lacks_spaces
 from fairseq_posattn.trees.conllu import ConlluBlock, read_blocks, text_of
 
-PUNCTUATION = re.compile(r"(\s?)[.,、。，](?!\d)")  # without decimal points, as in 3.5
+PUNCTUATION = re.compile(r"(\s?)[.,、。，](?!\d)")  # excludes decimal points, as in 3.5
 
 
 class Text(NamedTuple):
-    """The lines of a file, with its name for messages."""
+    """The lines of a file, and the file name for error messages."""
 
     name: str
     lines: Sequence[str]
@@ -33,10 +33,10 @@ class Text(NamedTuple):
 class Texts(NamedTuple):
     """The texts of a test set.
 
-    system, baseline: translations by each run of the system and of the baseline.
-    source: tokenised source, or None.
-    pieces: segmented source, or None.
-    trees: trees of the source; may be empty.
+    system, baseline: the translations by each run of the system and of the baseline.
+    source: the tokenised source, or None.
+    pieces: the segmented source, or None.
+    trees: the source trees; may be empty.
     """
 
     system: list[Text]
@@ -47,7 +47,7 @@ class Texts(NamedTuple):
 
     @property
     def written(self) -> list[str | None]:
-        """Return the source sentences, untokenised if their trees contain the text."""
+        """The source sentences, untokenised if the trees contain the original text."""
         unknown = [None] * len(self.system[0].lines)
         texts = [text_of(block) for block in self.trees] or unknown
         words = self.source.lines if self.source else unknown
@@ -55,7 +55,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(request: ScoreRequest) -> Texts:
-    """Read the files that a request names; each is read only once, so it may be a pipe.
+    """Read the requested files. Each file is read only once, so it may be a pipe.
 
     Raises InputError if the numbers of lines differ.
     """
@@ -68,7 +68,7 @@ def read_texts(request: ScoreRequest) -> Texts:
     )
     check_lengths([*found.system, *found.baseline, *filter(None, [found.source, found.pieces])])
     if not found.system[0].lines:
-        raise InputError(f"{request.hypotheses[0]}: the file is empty; name a translation to score")
+        raise InputError(f"{request.hypotheses[0]}: the file is empty; give a translation to score")
     return found
 
 
@@ -81,7 +81,7 @@ def check_lengths(texts: Iterable[Text]) -> None:
 
 
 def read_references(request: ScoreRequest, texts: Texts) -> list[Text]:
-    """Read all references, sorted like the hypotheses."""
+    """Read all references, in the order of the hypotheses."""
     hypotheses = texts.system[0]
     if request.references:
         if request.sgm_source:
@@ -103,19 +103,19 @@ def warn_of_spacing(texts: Texts, references: Sequence[Text]) -> None:
 
 
 def warn_of_script(references: Sequence[Text], scoring: Scoring) -> None:
-    """Print a warning if scores split words at spaces in a language written without them."""
+    """Print a warning if a metric splits words at spaces in a language written without spaces."""
     names = scoring.by_spaces
     if names and lacks_spaces(references[0].lines):
-        remedy = "name the language with --target-lang, or choose --tokenize char or flores200"
+        remedy = "give the language with --target-lang, or choose --tokenize char or flores200"
         say(
             f"warning: {references[0].name}: the text has no spaces between words, so these "
             f"scores, which split words at spaces, are wrong: {', '.join(names)}; "
-            + ("look at the other scores" if not names[0].startswith("BLEU") else remedy)
+            + ("use the other scores" if not names[0].startswith("BLEU") else remedy)
         )
 
 
 def check_count(text: Text, other: str, count: int, what: str) -> None:
-    """Raise an InputError if the number of lines of a text is not `count`."""
+    """Raise an InputError unless a text has exactly `count` lines."""
     if len(text.lines) != count:
         raise InputError(
             f"{text.name} has {len(text.lines)} lines, but {other} has {count} {what}; "
@@ -124,11 +124,11 @@ def check_count(text: Text, other: str, count: int, what: str) -> None:
 
 
 class Sign(NamedTuple):
-    """A kind of position where texts may have a space; its share of spaces reveals tokenisation.
+    """A kind of position where the frequency of spaces reveals whether a text is tokenised.
 
-    counted: function that returns the numbers of positions with a space and of all positions.
-    difference: two texts are spaced differently if their shares differ by more.
-    fewest: number of positions that a text must have for the test.
+    counted: a function that returns the number of positions with a space, and of all positions.
+    difference: the maximum difference between the shares of spaces in equally spaced texts.
+    fewest: the minimum number of positions that a text must contain.
     """
 
     counted: Callable[[Sequence[str]], tuple[int, int]]
@@ -148,8 +148,8 @@ def before_punctuation(lines: Sequence[str]) -> tuple[int, int]:
     return len(found) - found.count(""), len(found)
 
 
-# Tokenised and detokenised, the PUD treebanks have shares of 0.59 and 0.00 (Chinese), 0.22 and 0.19
-# (English) between characters, and of 0.99 and 0.00, 0.98 and 0.00 before punctuation.
+# Shares of spaces in the tokenised and detokenised PUD treebanks: between characters, 0.59 and 0.00
+# (Chinese), 0.22 and 0.19 (English); before punctuation, 0.99 and 0.00, 0.98 and 0.00.
 SIGNS = (
     Sign(between_characters, 0.15, 1, "between {} and {} of the characters"),
     Sign(before_punctuation, 0.5, 3, "before {} and {} of the full stops and commas"),
@@ -157,7 +157,7 @@ SIGNS = (
 
 
 def spaced_differently(one: Text, other: Text) -> str | None:
-    """Describe the difference if one of two texts seems to be tokenised, or return None."""
+    """Describe the difference if exactly one text seems tokenised; otherwise, return None."""
     for sign in SIGNS:
         counts = sign.counted(one.lines), sign.counted(other.lines)
         if min(places for _, places in counts) < sign.fewest:

@@ -1,7 +1,8 @@
-"""Compute the F1 score of words, by groups such as their frequency in the training data.
+"""Compute the F1 score of groups of words, such as words of similar frequency in the training data.
 
-A word of a translation is correct if the reference of the sentence contains it, at least as often.
-With several references, the first one is used.
+A word in a translation is correct if it also occurs in the reference. A word that occurs n times in
+the reference is counted as correct at most n times. If there are several references, the first one
+is used.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Lines = Sequence[Sequence[Hashable]]
 
 
 class WordF1:
-    """F1; its statistics are the numbers of correct words, translated words, reference words."""
+    """Word F1; its statistics are the numbers of correct, translated and reference words."""
 
     bounds = (0.0, 100.0)
 
@@ -54,11 +55,11 @@ def shares(sums: Sequence[float]) -> tuple[float, float, float]:
 def read_words(
     request: ScoreRequest, texts: Texts, scoring: Scoring, samples: Samples
 ) -> dict[str, list[WordGroup]]:
-    """Return the F1 scores that the request asks for, by kind of group and by group."""
+    """Return the requested F1 scores of word groups, by the criterion that defines the groups."""
     found = {}
     if request.train_target:
         settings = scoring.settings
-        prepare = settings.bleu(force=True)._preprocess_segment  # splits words like BLEU
+        prepare = settings.bleu(force=True)._preprocess_segment  # splits words as in BLEU
         frequency = frequencies(request.train_target, prepare, settings, request.train_counts)
         reference = [prepare(line).split() for line in scoring.references[0]]
         runs = [[prepare(line).split() for line in run.lines] for run in texts.system]
@@ -86,7 +87,7 @@ def frequencies(
 ) -> Mapping[str, int]:
     """Count the words of a text.
 
-    kept: file that caches the counts.
+    kept: a file that caches the counts, or None.
     """
     words = [sacrebleu.__version__, settings.tokenizer, settings.lowercase]
     made_of = {"text": fingerprint(path), "words": words} if kept else {}
@@ -104,9 +105,9 @@ def groups(
     group_of: Callable[..., str | None],
     samples: Samples,
 ) -> list[WordGroup]:
-    """Return the F1 score of the words in each group, as the mean over the runs.
+    """Return the F1 score for each group of words, averaged over the runs.
 
-    group_of: returns the name of a word's group, or None to ignore the word.
+    group_of: a function that returns the group of a word, or None to ignore the word.
     """
     names: dict[str, int] = {}
     of_word: dict[Hashable, int] = {}
@@ -135,7 +136,7 @@ def groups(
 
 
 def count(table, wanted: Counter, written: Counter, of_word: dict[Hashable, int]) -> None:
-    """Add the statistics of a sentence to a table, groups x 3."""
+    """Add the statistics of a sentence to a table of shape (groups, 3)."""
     for column, words in enumerate((wanted & written, written, wanted)):
         for word, times in words.items():
             if word in of_word:
@@ -143,7 +144,7 @@ def count(table, wanted: Counter, written: Counter, of_word: dict[Hashable, int]
 
 
 def read_trees(request: ScoreRequest, texts: Texts) -> list[list[Sentence]]:
-    """Read the trees of the reference, and those of each run."""
+    """Read the trees of the reference and of each run."""
     paths = request.hypothesis_trees
     if not (request.reference_trees and paths):
         raise InputError(
@@ -153,7 +154,7 @@ def read_trees(request: ScoreRequest, texts: Texts) -> list[list[Sentence]]:
     if len(paths) != len(texts.system):
         translations = f"{len(texts.system)} translation{'s' * (len(texts.system) > 1)}"
         raise InputError(
-            f"--hypothesis-trees names {len(paths)} files, but there are {translations}; name one "
+            f"--hypothesis-trees has {len(paths)} files, but there are {translations}; give one "
             "for each, in the same order"
         )
     found = []
