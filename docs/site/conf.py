@@ -11,7 +11,8 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[2]
 project = "fairseq_posattn"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-include_patterns = ["*.md", "docs/*.md", "docs/site/*.rst", "recipes/**/README.md"]
+include_patterns = ["*.md", "docs/*.md", "docs/site/*.rst"]
+include_patterns += ["recipes/README.md", "recipes/*/README.md"]
 root_doc = "README"
 html_theme = "furo"
 html_title = project
@@ -52,6 +53,21 @@ def write_index(app, error: Exception | None) -> None:
         Path(app.outdir, "index.html").write_text(link)
 
 
+def as_markup(app, what: str, name: str, obj, options, lines: list[str]) -> None:
+    """Separate the parameters of a docstring, and mark its indented examples as code."""
+    found, mode = [], ""
+    for line in lines:
+        if line.startswith(" ") and not mode:
+            found += ["::", ""]
+            mode = "code"
+        elif line and not line.startswith(" "):
+            mode = "parameter" if re.match(r"\w+(, \w+)*: ", line) else ""
+            found += [""] * bool(mode)
+        found.append(line.strip() if mode == "parameter" else line)
+    lines[:] = found
+
+
 def setup(app) -> None:
+    app.connect("autodoc-process-docstring", as_markup)
     app.connect("source-read", add_navigation)
     app.connect("build-finished", write_index)
