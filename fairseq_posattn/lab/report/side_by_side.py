@@ -16,7 +16,8 @@ def all_pairs(
 ) -> list[tuple[ScoredSystem, list[tuple[ComparedSentence, Parts, Parts]]]]:
     """Return for each system the sentences that differ most from its baseline.
 
-    Each sentence is followed by the parts of the baseline's translation and of the system's.
+    Each sentence is followed by two lists of parts, equal or different: those of the baseline's
+    translation, then those of the system's.
     """
     return [
         (system, [(one, *marked(one.baseline, one.translation)) for one in found])
