@@ -23,7 +23,7 @@ def main() -> None:
         "systems",
         nargs="+",
         metavar="JSON",
-        help="files of posattn score --json, one per system",
+        help="files written by posattn score --json, one per system",
     )
     parser.add_argument(
         "--out", type=Path, required=True, help="write the report to this file (.html)"

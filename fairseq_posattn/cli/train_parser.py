@@ -36,12 +36,17 @@ def parse_options() -> argparse.Namespace:
         help="folder of a Universal Dependencies treebank, with *-ud-train.conllu and "
         "*-ud-dev.conllu (may be .gz, .xz or .zst)",
     )
-    add("--train", metavar="CONLLU", type=Path, help="instead of a folder: training file")
+    add(
+        "--train",
+        metavar="CONLLU",
+        type=Path,
+        help="training file, with --dev, instead of a folder",
+    )
     add(
         "--dev",
         metavar="CONLLU",
         type=Path,
-        help="instead of a folder: development file, which selects the best checkpoint",
+        help="development file, used to select the best checkpoint; requires --train",
     )
     add(
         "--lang",
@@ -71,7 +76,7 @@ def files_named(options: argparse.Namespace) -> tuple[Path, Path]:
     if options.treebank and not (options.train or options.dev):
         return files_of(options.treebank)
     if options.treebank or not (options.train and options.dev):
-        raise InputError("expected either TREEBANK or --train and --dev; give one of these")
+        raise InputError("give either TREEBANK, or both --train and --dev")
     return options.train, options.dev
 
 

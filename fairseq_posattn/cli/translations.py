@@ -21,7 +21,7 @@ from fairseq_posattn.trees.projection import SEPARATOR
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = command_parser("posattn translations", __doc__)
     parser.add_argument(
-        "data", help="data folder, which stores how subword units are joined to text"
+        "data", help="data folder, which stores how subword units are joined into words"
     )
     parser.add_argument("logs", nargs="+", help="logs of fairseq-generate (all shards of one run)")
     parser.add_argument("--out", required=True, help="write one translation per line to this file")

@@ -216,21 +216,23 @@ class SourceTree:
     def edges_between(self) -> Tensor:
         """Return the same values as `distances` for all pieces that belong to words.
 
-        The values for other pieces are undefined, also in `keys_above` and `keys_below`.
+        The values for end-of-sentence symbols and padding are undefined.
         """
         return self.of_pieces(self.word_distances)
 
     def keys_above(self) -> Tensor:
         """Return whether the key's word is the query's word or one of its ancestors.
 
-        The mask has the shape (B, Q, K).
+        The mask has the shape (B, Q, K). Its values for end-of-sentence symbols and padding are
+        undefined.
         """
         return self.of_pieces(self.ancestors)
 
     def keys_below(self) -> Tensor:
         """Return whether the key's word is the query's word or one of its descendants.
 
-        The mask has the shape (B, Q, K).
+        The mask has the shape (B, Q, K). Its values for end-of-sentence symbols and padding are
+        undefined.
         """
         return self.of_pieces(self.ancestors.transpose(1, 2))
 
@@ -273,8 +275,9 @@ def check_sentences(
     for row, (tree, sizes, length) in enumerate(zip(parents, pieces, lengths, strict=True)):
         if len(sizes) != len(tree) or sum(sizes) != length:
             raise InputError(
-                f"sentence {row} of the batch has {length} pieces without padding, but its tree "
-                f"has {len(tree)} words with {sum(sizes)} pieces; create both from the same pieces"
+                f"sentence {row} of the batch has {length} pieces (not counting padding), but its "
+                f"tree has {len(tree)} words with {sum(sizes)} pieces; create the tree and the "
+                "batch from the same segmentation"
             )
         if not is_tree(tree):
             raise InputError(

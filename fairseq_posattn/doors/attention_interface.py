@@ -218,8 +218,8 @@ def new_context(
             )
         if tree.size(-1) < keys or len(tree) != len(key):
             raise InputError(
-                f"{TREE} has {len(tree)} sentences of {tree.size(-1)} columns, but the batch has "
-                f"{len(key)} of {keys}; create it with TreeCollator"
+                f"{TREE} has the shape (B={len(tree)}, 2, T={tree.size(-1)}), but the batch has "
+                f"{len(key)} sentences of {keys} tokens; create {TREE} with TreeCollator"
             )
         check_trees(tree)
         trees = SourceTree(tree[:, 0, :keys], tree[:, 1])
@@ -251,8 +251,8 @@ def check_trees(tree: Tensor) -> None:
     wrong |= own.sum(1) != is_word.any(1)
     if wrong.any():
         raise InputError(
-            f"{TREE}: sentence {int(wrong.int().argmax())} of the batch is not a tree; make "
-            "exactly one word its own parent, from which all other words descend"
+            f"{TREE}: sentence {int(wrong.int().argmax())} of the batch is not a tree; exactly "
+            "one word must be its own parent (the root), and all others must descend from it"
         )
 
 

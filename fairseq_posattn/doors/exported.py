@@ -194,8 +194,8 @@ def checked_about(folder: Path) -> About:
     document = read_json(path, REMEDY)
     if "checksum" not in document:
         raise InputError(
-            f"{path} has no checksums, because version 0.3.0 or an earlier one exported this "
-            f"folder; {REMEDY}"
+            f"{path} contains no checksums, because the folder was exported by version 0.3.0 or "
+            f"earlier; {REMEDY}"
         )
     about = as_record(About, document, str(path), REMEDY)
     if about.checksum != about.own_checksum():

@@ -86,7 +86,9 @@ class TreeCollator:
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> Any:
         if lacking := [k for k, feature in enumerate(features) if TREE not in feature]:
-            raise InputError(f"sentence {lacking[0]} of the batch has no {TREE}; use encode")
+            raise InputError(
+                f"sentence {lacking[0]} of the batch has no {TREE}; create it with encode(...)"
+            )
         trees = [feature[TREE] for feature in features]
         plain = [{k: v for k, v in one.items() if k != TREE} for one in features]
         batch = self.collator(plain)

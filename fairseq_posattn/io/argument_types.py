@@ -61,7 +61,7 @@ class Help(RawDescriptionHelpFormatter):
 
 
 def command_parser(name: str, description: str | None) -> ArgumentParser:
-    """Return a parser whose usage line shows the installed command."""
+    """Return a parser whose usage line begins with `name`, such as `posattn parse`."""
     return Parser(prog=name, description=description)
 
 

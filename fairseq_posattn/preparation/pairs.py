@@ -102,8 +102,8 @@ def aligned_words(pair: str, sides: Sequence[list[range]], where: str) -> list[r
     for side, words, n in zip(("source", "target"), sides, numbers, strict=True):
         if n >= len(words):
             raise InputError(
-                f"{where}: '{pair}' exceeds the {side}, which has {len(words)} words; count the "
-                "words of the tokenised text from 0"
+                f"{where}: '{pair}' is out of range, because the {side} has {len(words)} words; "
+                "count the words of the tokenised text from 0"
             )
     return [words[n] for words, n in zip(sides, numbers, strict=True)]
 

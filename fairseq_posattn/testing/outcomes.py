@@ -73,13 +73,14 @@ def shape_of(x: Tensor) -> str:
 
 
 Check = Callable[[str], None]
-SOME_VALUES: set[Check] = set()  # checks that may fail with either initial or random parameters
+SOME_VALUES: set[Check] = set()  # checks that need to pass only once
 
 
 def for_some_values(check: Check) -> Check:
-    """Decorator for checks that may fail with either initial or random parameters, but not both.
+    """Decorator for checks that need to pass only once.
 
-    All other checks must pass with random parameters.
+    They pass with the initial parameters of the class or with parameters drawn from N(0, STD). All
+    other checks must pass with the latter.
     """
     SOME_VALUES.add(check)
     return check

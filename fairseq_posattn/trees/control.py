@@ -196,7 +196,8 @@ def random_tree(size: int, dice: Dice) -> list[int]:
 def neighbours_of(sequence: Sequence[int], size: int) -> list[list[int]]:
     """Decode a Prüfer sequence and return the neighbours of each node.
 
-    For each number in the sequence, the smallest leaf is connected to this node and then removed.
+    For each number in the sequence, the smallest remaining leaf is connected to the node with this
+    number, and then removed.
     """
     neighbours: list[list[int]] = [[] for _ in range(size)]
     if size == 1:

@@ -148,7 +148,11 @@ def test_trees_of_lists_are_those_of_the_equations():
     ("parents", "pieces", "message"),
     [
         ([[0]], None, "the batch has 2 sentences, but there are 1 trees and 1 lists of pieces"),
-        ([[0, 1, 1], [0]], None, "sentence 1 of the batch has 2 pieces without padding, but"),
+        (
+            [[0, 1, 1], [0]],
+            None,
+            "sentence 1 of the batch has 2 pieces .not counting padding., but",
+        ),
         ([[0, 1], [0]], [[1, 1], [2]], "sentence 0 of the batch has 3 pieces"),
         ([[0, 1, 1], [0, 0]], None, r"sentence 1 of the batch: \[0, 0\] is not a tree"),
         ([[2, 3, 2], [0, 1]], None, r"sentence 0 of the batch: \[2, 3, 2\] is not a tree"),

@@ -342,7 +342,7 @@ def test_trees_of_another_batch_are_refused(part):
     model, given = add_attention(random_model("Bart"), "tree_relative"), batch()
     given["source_tree"] = given["source_tree"][part]
     with pytest.raises(
-        InputError, match=r"source_tree has \d sentences of \d columns, but the bat"
+        InputError, match=r"source_tree has the shape \(B=\d, 2, T=\d\), but the bat"
     ):
         outputs(model, given)
 

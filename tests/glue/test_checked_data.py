@@ -61,9 +61,9 @@ def test_data_without_a_sentence_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("place", "kind", "value", "message"),
     [
-        (0, "<B", 0, "not an index of binary data"),
-        (9, "<Q", 2, "not an index of binary data"),
-        (17, "<B", 99, "not an index of binary data"),
+        (0, "<B", 0, "not the index of a binarised data set"),
+        (9, "<Q", 2, "not the index of a binarised data set"),
+        (17, "<B", 99, "not the index of a binarised data set"),
         (17, "<B", 4, "lengths and offsets of the sentences disagree"),
         (18, "<Q", 4, "bytes instead of 74, so it is incomplete or damaged"),
         (18, "<Q", 2**63, "incomplete or damaged"),

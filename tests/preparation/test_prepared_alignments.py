@@ -133,8 +133,14 @@ def refused(*given) -> str:
             (pair, f"'{pair}' is not an alignment; write a pair of word indices")
             for pair in ("1", "1-0-0", "a-0", "0:1", "-1-0", "0-", "+1-0")
         ),
-        ("2-0", "'2-0' exceeds the source, which has 2 words; count the words of the tokenised"),
-        ("0-2", "'0-2' exceeds the target, which has 2 words; count the words of the tokenised"),
+        (
+            "2-0",
+            "'2-0' is out of range, because the source has 2 words; count",
+        ),
+        (
+            "0-2",
+            "'0-2' is out of range, because the target has 2 words; count",
+        ),
     ],
 )
 def test_what_is_no_alignment(raw, line, message, lines, monkeypatch):

@@ -203,7 +203,7 @@ def test_checksums(server, tmp_path):
     assert f"the checksum of the file is {SHA256[:16]}, expected 0f0f" in message
     assert names(tmp_path / "raw") == []
     message = refused(tmp_path / "raw", table_of(server, tmp_path, "torn_text", f"text:{SHA256}"))
-    assert "(it has changed, or was damaged)" in message and names(tmp_path / "raw") == []
+    assert "(the file has changed or was damaged)" in message and names(tmp_path / "raw") == []
 
 
 def test_no_network(server, tmp_path):

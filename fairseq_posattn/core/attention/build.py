@@ -77,9 +77,9 @@ class AttentionSpecification:
         """
         for use in self.uses:
             name = use.mechanism.name
-            check_range(f"{name}@", use.layers, layers, "layer")
+            check_range(f"{name}@{{}}", use.layers, layers, "layer")
             if use.heads != use.mechanism.usual_heads:
-                check_range(f"{name}(heads=...), ", use.heads, shape.heads, "attention head")
+                check_range(f"{name}(heads={{}})", use.heads, shape.heads, "attention head")
         for layer in range(layers):
             check_layer(layer, self.in_layer(layer), shape)
 
@@ -203,11 +203,11 @@ def heads_in(use: Use, shape: AttentionShape) -> tuple[int, ...]:
     return tuple(range(shape.heads)) if heads is None else heads
 
 
-def check_range(what: str, numbers: tuple[int, ...] | None, count: int, unit: str) -> None:
+def check_range(use: str, numbers: tuple[int, ...] | None, count: int, unit: str) -> None:
     """Raise a SpecificationError if a layer or head index is `count` or greater."""
     if numbers is not None and max(numbers) >= count:
         has = f"{count} {unit}s, 0 to {count - 1}" if count > 1 else f"one {unit}, 0"
-        raise SpecificationError(f"{what}{format_numbers(numbers)}: the model has {has}")
+        raise SpecificationError(f"{use.format(format_numbers(numbers))}: the model has {has}")
 
 
 def build_self_attention(

@@ -292,7 +292,11 @@ def changed(
     ctx: AttentionContext,
     copies: int,
 ) -> Tensor:
-    """Apply a change to scores or weights, separately for each copy of the keys."""
+    """Apply a change to scores or weights.
+
+    copies: the number of copies of the keys that a mechanism has added. The change is applied to
+    each copy separately.
+    """
     q = mechanism.on_heads(q)
     parts = [change(part, q, ctx) for part in mechanism.on_heads(x).chunk(copies, dim=-1)]
     return put_back(x, parts[0] if copies == 1 else torch.cat(parts, dim=-1), mechanism.heads)

@@ -47,8 +47,8 @@ def supervision(scores: Tensor, targets: ParentTargets) -> Tensor:
     """Return the four sums that `Supervised.supervise` returns, for the given targets.
 
     Pass scores in float32: in half precision, small weights underflow, and the loss becomes
-    infinite. A word counts as correct if its last piece has the highest score for a piece of the
-    target word.
+    infinite. A word counts as correct if its last piece assigns its highest score to a piece
+    of the target word.
     """
     lowest = torch.finfo(scores.dtype).min
     on_target = scores.masked_fill(~targets.allowed[:, None], lowest).logsumexp(dim=-1)  # B H Q

@@ -1,4 +1,4 @@
-"""Attention of an LSTM decoder to the states of the source (Dagan 2019, Section 4.1).
+"""Attention of an LSTM decoder to the encoder states (Dagan 2019, Section 4.1).
 
 The attention is the same as in the language models, but covers the whole source. N is the length of
 the source. Positions p_i = i / N are counted from i = 1, as printed in Eq. 12. By default, mu is

@@ -48,9 +48,10 @@ def fit_state(state_dict: dict, module: nn.Module, name: str, pruned: bool) -> N
 
 
 def digest(fingerprint: str) -> Tensor:
-    """Return the fingerprint of label dictionaries as a tensor of bytes.
+    """Convert a hexadecimal fingerprint to a float tensor with one element per byte.
 
-    Conversion to half precision and checkpoint averaging do not change the values.
+    Half precision represents the values from 0 to 255 exactly, so neither conversion nor
+    checkpoint averaging changes them.
     """
     return torch.tensor(list(bytes.fromhex(fingerprint)), dtype=torch.float32)
 

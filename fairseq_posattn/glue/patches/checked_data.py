@@ -29,7 +29,7 @@ HEADER = struct.Struct("<9sQBQ")  # magic, version, type of the numbers, sentenc
 KINDS = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4", 10: "<u8"}
 BLOCK = 1 << 20
 CHECKSUMS = "checksums.json"
-AGAIN = "make or copy the data again"
+AGAIN = "binarise or copy the data again"
 SYMBOL = re.compile(r"(?P<symbol>.+) (0|[1-9][0-9]{0,17})(?P<flag> #fairseq:overwrite)?")
 
 
@@ -47,13 +47,13 @@ def check_dataset(prefix: str, impl: str, dictionary: Dictionary | None) -> None
         start = file.read(HEADER.size)
     if impl != "mmap":  # fairseq would read any other file as its oldest format
         if not start.startswith(indexed_dataset.IndexedDataset._HDR_MAGIC):
-            raise InputError(f"{index}: the file is not an index of binary data; {AGAIN}")
+            raise InputError(f"{index}: the file is not the index of a binarised data set; {AGAIN}")
         return
     if len(start) < HEADER.size:
         raise torn(index, HEADER.size)
     magic, version, code, sentences = HEADER.unpack(start)
     if magic != MAGIC or version != 1 or code not in indexed_dataset._code_to_dtype:
-        raise InputError(f"{index}: the file is not an index of binary data; {AGAIN}")
+        raise InputError(f"{index}: the file is not the index of a binarised data set; {AGAIN}")
     if not sentences:
         raise InputError(
             f"{index}: the data contain no sentences; make them again from a text that is not empty"

@@ -97,7 +97,7 @@ def register_classes() -> None:
 
 
 def loads_weights_only() -> bool:
-    """Return whether torch.load checks classes by default, which is the case since torch 2.6."""
+    """Return whether torch.load uses weights_only=True by default, as it does since torch 2.6."""
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 6)
 
 

@@ -85,7 +85,7 @@ def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
     """
     for name, value in options.items():
         if not OPTION.fullmatch(name):
-            raise InputError(f"{where} has '{name}', expected the name of an option without dashes")
+            raise InputError(f"{where} has '{name}', but this is not the name of an option")
         # argparse accepts abbreviated options
         if any(other.startswith(name.replace("_", "-")) for other in refused):
             raise InputError(
@@ -96,7 +96,8 @@ def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
             code = name.replace("_", "-") not in SPECIFICATIONS and is_code(text)
             if re.match(r"\s*-[^\d.]", text) or code:
                 raise InputError(
-                    f"{where}.{name} is '{text[:40]}', which is an option or code; give a value"
+                    f"{where}.{name} is '{text[:40]}', but only plain values are allowed, not "
+                    "options or code; give a value"
                 )
 
 

@@ -100,7 +100,7 @@ def fetch_one(folder: Path, source: Source) -> None:
     if not kept:
         raise InputError(
             f"{source.address}: the checksum of the file is {found[:16]}, expected "
-            f"{expected[:16]} (it has changed, or was damaged); try again, or "
+            f"{expected[:16]} (the file has changed or was damaged); try again, or "
             f"{ELSEWHERE.format(source.name)}"
         )
     say(f"{source.address}: the partial download has a wrong checksum, so the download restarts")

@@ -91,8 +91,8 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
     ]
     if missing:
         raise InputError(
-            f"{corpus}: the folder contains no {', no '.join(missing)}, plain or compressed; put "
-            "the texts there under these names, one sentence per line"
+            f"{corpus}: the folder contains no {', no '.join(missing)}; put the texts there "
+            "under these names, one sentence per line (they may be compressed)"
         )
     texts = [text_of(corpus, f"train.{language}") for language in (source, target)]
     pairs = count_lines(texts[0])

@@ -60,10 +60,12 @@ class Recipe:
         return name or next(iter(sizes))
 
     def row(self, model: str, size: str | None) -> Row:
-        """Return the row of a model at a size.
+        """Return the `[[models]]` entry (row) of a model at a size.
 
-        If the model has rows only at other sizes, one of them is copied. If a preset has no row at
-        all, a new row is created. Raises InputError for an unknown model.
+        If the model is listed only at other sizes, return a copy of the first such row with the
+        requested size. If a preset is not listed at all, create a row.
+
+        Raises InputError for an unknown model.
         """
         size = self.size(size)
         for row in self.rows(size):

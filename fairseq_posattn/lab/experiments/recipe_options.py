@@ -223,8 +223,8 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
             option(
                 "--from-study",
                 action="store_true",
-                help="do not train, but score the translations stored in RECIPE/study (default: "
-                "those of all seeds); requires the texts written by prepare",
+                help="do not train; score the translations stored in RECIPE/study instead (of all "
+                "seeds, unless --seeds is given); requires the texts written by prepare",
             ),
             option(
                 "--models", nargs="+", metavar="MODEL", help="use only these models of the recipe"

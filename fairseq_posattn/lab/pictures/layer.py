@@ -47,7 +47,7 @@ def word_vectors(words: Sequence[str], width: int, seed: int) -> Tensor:
 def make_layer(
     specification: AttentionSpecification, number: int, shape: AttentionShape, seed: int
 ) -> MultiheadSelfAttention:
-    """Return the attention of one layer, with newly initialised mechanisms."""
+    """Create the self-attention module of one layer, with newly initialised mechanisms."""
     with seeded(seed):
         return with_projections(specification.build(number, shape), shape, seed)
 

@@ -68,7 +68,10 @@ class Accuracy(OfModel):
         except ValueError:  # invalid base64, or text that is not ASCII
             raise InputError(f"{where} is '{self.correct[:20]}', which is not base64") from None
         if len(packed) * 8 < sentences:
-            raise InputError(f"{where} has {len(packed) * 8} bits for {sentences} sentences")
+            raise InputError(
+                f"{where} contains {len(packed) * 8} bits, but the test set has {sentences} "
+                f"sentences; {AGAIN}"
+            )
         return np.unpackbits(packed, count=sentences).astype(np.float64)
 
 

@@ -39,7 +39,7 @@ class WordTree:
 
     @classmethod
     def of(cls, sentence: Sentence, counts: Sequence[int]) -> WordTree:
-        """Restrict a sentence to its words with pieces.
+        """Drop the words of a sentence that have no pieces.
 
         counts: the number of pieces of each word.
         """

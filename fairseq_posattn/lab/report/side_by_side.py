@@ -42,7 +42,7 @@ def marked(before: str, after: str) -> tuple[Parts, Parts]:
 
 
 def joined(units: Sequence[str], same: set[int], space: str) -> Parts:
-    """Merge adjacent units that are all equal or all different."""
+    """Merge adjacent units that all match the other translation, or that all differ from it."""
     numbered = [(unit, k not in same) for k, unit in enumerate(units)]
     return [
         (space.join(unit for unit, _ in group), differs)

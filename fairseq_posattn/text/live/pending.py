@@ -190,8 +190,8 @@ class PendingTrees:
         if not batches or not is_same(tokens, batches[0].tokens):
             raise TreeError(
                 "this batch has no trees, because it is not the next batch of the lines passed to "
-                "new_sentences(); translate the batches in their order, or keep "
-                "net_input['source_tree'] in them"
+                "new_sentences(); translate the batches in order, or do not remove "
+                "net_input['source_tree'] from them"
             )
         return batches.popleft()
 

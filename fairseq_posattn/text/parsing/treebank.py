@@ -140,7 +140,10 @@ class Corpus(NamedTuple):
         return cls(*(start.with_suffix(f".{end}") for end in cls._fields))
 
     def write(self, trees: Sequence[Tree], mwt: bool) -> None:
-        """Write the labelled text, and the trees with the columns that the pipeline provides."""
+        """Write the text with the tokeniser's labels, and the trees with the parser's input.
+
+        The input is the words, which are also the lemmas, and the UPOS tags.
+        """
         texts, labels = [], []
         for paragraph in paragraphs(trees):
             texts.append(" ".join(tree.text for tree in paragraph))

@@ -82,7 +82,7 @@ def test_options_that_write_elsewhere_or_run_code(tmp_path, table, option):
 def test_values_that_are_options_or_code(tmp_path, name, value):
     """fairseq evaluates the text of some options as Python."""
     message = refused(tmp_path, f"{GOOD}\n[training]\n{name} = {value}\n")
-    assert f"toml: training.{name} is '" in message and "which is an option or code" in message
+    assert f"toml: training.{name} is '" in message and "only plain values are allowed" in message
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_plain_values_pass(tmp_path, value):
 
 def test_the_name_of_an_option_is_one_word(tmp_path):
     message = refused(tmp_path, f'{GOOD}\n[training]\n"lr=1 --user-dir" = "x"\n')
-    assert "training has 'lr=1 --user-dir', expected the name of an option" in message
+    assert "training has 'lr=1 --user-dir', but this is not the name of an option" in message
 
 
 def test_a_recipe_writes_into_its_own_folder_only(tmp_path, monkeypatch, capsys):

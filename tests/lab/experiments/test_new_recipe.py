@@ -57,7 +57,7 @@ def test_a_large_corpus_gets_a_larger_model(tmp_path, corpus, monkeypatch):
 def test_what_is_missing_is_named(tmp_path, corpus):
     for name in ("dev.en", "test1.en"):
         (corpus / name).unlink()
-    message = r"contains no valid.en and valid.ja, no test.en and test.ja, plain or compressed; put"
+    message = r"contains no valid.en and valid.ja, no test.en and test.ja; put"
     with pytest.raises(InputError, match=message):
         new_recipe(tmp_path / "mine", "en", "ja", corpus)
     assert not (tmp_path / "mine").exists()

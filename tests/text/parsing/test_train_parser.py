@@ -162,7 +162,7 @@ def test_what_cannot_be_begun_is_refused(tmp_path, monkeypatch):
     files = ("--train", tree, "--dev", tree)
     assert "there is no such folder" in ended(tmp_path, tmp_path / "nothing")
     for options in ((), ("--train", tree), (tmp_path, *files)):
-        assert "expected either TREEBANK or --train and --dev" in ended(tmp_path, *options)
+        assert "give either TREEBANK, or both --train and --dev" in ended(tmp_path, *options)
     assert ended(tmp_path, "--train", tree, "--dev", tmp_path / "no").endswith(
         "No such file or directory"
     )
