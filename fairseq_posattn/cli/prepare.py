@@ -43,8 +43,8 @@ def parse_options() -> argparse.Namespace:
     add(
         "--plan",
         action="store_true",
-        help="only estimate the core hours, memory, disk space and time (with the given "
-        "--workers) that each step will take, from 2,000 sentence pairs",
+        help="only estimate, from 2,000 sentence pairs, the core hours, memory, disk space "
+        "and time (with the given --workers) of each step",
     )
     add_text_options(parser.add_argument_group("text"))
     add_parser_options(parser.add_argument_group("parser"))

@@ -48,7 +48,7 @@ def written_whole(path: str | Path) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def written_together(paths: Sequence[str | Path]) -> Iterator[list[TextIO]]:
-    """Write several text files as `written_whole` does, but rename none before all are complete.
+    """Write several text files like `written_whole`, but rename them only once all are complete.
 
     A lock prevents a mixture of files from two concurrent runs.
     """

@@ -34,7 +34,7 @@ def rewrite_lines(change: Callable[[str], str], part: Part) -> None:
 def filter_lines(limits: Limits | None, part: Part) -> dict:
     """Filter parallel lines by limits on the first two files; keep all lines if `limits` is None.
 
-    Return the numbers of all lines, of remaining lines, and of lines removed by each limit.
+    Return how many lines were read and kept, and how many each limit removed.
     """
     lines = kept = 0
     dropped: Counter[str] = Counter()

@@ -68,8 +68,8 @@ class ProjectionInputs:
     def __post_init__(self):
         if (self.text is None) != (self.sentencepiece is None):
             raise InputError(
-                "--sentencepiece MODEL and --text, the text that it segmented, require each "
-                "other; give both or neither"
+                "--sentencepiece MODEL requires --text, the text that it segmented, and vice "
+                "versa; give both or neither"
             )
 
     @property

@@ -102,7 +102,7 @@ class TextConfig:
 
     @property
     def splits_parsers_words(self) -> bool:
-        """Whether words tokenised by stanza are segmented, so that segmentation requires stanza."""
+        """Whether the segmenter splits the words of stanza's tokeniser, which must run first."""
         return self.splits_words and self.tokenize == "stanza"
 
     @property

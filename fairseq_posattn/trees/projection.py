@@ -120,7 +120,8 @@ def project_spans(
 def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[int]:
     """Return the words, starting at `first`, that overlap the span (begin, end).
 
-    If the span is at the end of the line, return the words of the last token.
+    If no word overlaps a span at the end of the line, return the words of the last token, of which
+    a multiword token has several.
     """
     last = first
     while last < len(words) and words[last][0] < end:

@@ -116,7 +116,7 @@ class TreeWriter:
         if len(parents) > LARGEST or max(pieces, default=0) > LARGEST:
             raise TreeError(
                 f"sentence {len(self.checksums) + 1} of {self.prefix} has more than {LARGEST:,} "
-                "words or pieces per word; remove it"
+                f"words, or a word with more than {LARGEST:,} pieces; remove it"
             )
         record = np.empty(len(parents), self.kind)
         record["parent"], record["pieces"] = parents, pieces

@@ -131,9 +131,9 @@ class Block(ScoreMask, PostAttention):
 
 
 def mean_of_rows(gate: Tensor, real: Tensor) -> Tensor:
-    """Return the mean of a gate, of shape (T, B, C), over all pieces except padding.
+    """Return the mean of a gate over its channels and all pieces except padding, as a scalar.
 
-    `real` is a mask of shape (T, B, 1).
+    `gate` has the shape (T, B, C), and `real` is a mask of shape (T, B, 1).
     """
     weights = real.type_as(gate)
     return (gate.detach() * weights).sum() / (weights.sum() * gate.size(-1))

@@ -106,7 +106,7 @@ class AttentionSpecification:
 
 
 class CrossSpecification(AttentionSpecification):
-    """A specification of cross-attention, where mechanisms may have other options (`CrossOptions`).
+    """A specification of cross-attention. Mechanisms that define `CrossOptions` take these options.
 
     Example:
 

@@ -88,7 +88,7 @@ class Convolved(WeightChange):
             self.start_as_plain_attention()
 
     def start_as_plain_attention(self) -> None:
-        """Initialise filters that are zero with the identity."""
+        """Set the filters, which must be zero, to the identity, so that they change nothing."""
         raise NotImplementedError
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:

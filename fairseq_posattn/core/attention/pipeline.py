@@ -292,11 +292,7 @@ def changed(
     ctx: AttentionContext,
     copies: int,
 ) -> Tensor:
-    """Apply a change to scores or weights.
-
-    copies: the number of copies of the keys that a mechanism has added. The change is applied to
-    each copy separately.
-    """
+    """Apply a change to scores or weights, separately for each copy of an expanded set of keys."""
     q = mechanism.on_heads(q)
     parts = [change(part, q, ctx) for part in mechanism.on_heads(x).chunk(copies, dim=-1)]
     return put_back(x, parts[0] if copies == 1 else torch.cat(parts, dim=-1), mechanism.heads)

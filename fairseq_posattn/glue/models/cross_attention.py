@@ -129,8 +129,8 @@ def check_cross(cross: CrossSpecification, cfg, no_encoder_attn: bool) -> None:
         )
     if cfg.checkpoint_activations and any(use.mechanism is TreeWalk for use in cross.uses):
         raise SpecificationError(
-            "'tree_walk' keeps attention weights for the loss, which --checkpoint-activations "
-            "would recompute without the loss; omit --checkpoint-activations"
+            "'tree_walk' cannot be combined with --checkpoint-activations, because its loss "
+            "needs the attention weights of the forward pass; omit --checkpoint-activations"
         )
     if not cfg.decoder.layers_to_keep:  # a pruned model was checked before it was pruned
         cross.check(cfg.decoder.layers, cross_shape(cfg))

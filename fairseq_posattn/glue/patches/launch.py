@@ -116,7 +116,7 @@ def take_lock(save_dir: str) -> None:
 def refused_early(call_main, cfg, main, **kwargs):
     """Wrapper for distributed_utils.call_main that rejects unusable options early.
 
-    fairseq starts its programs with this function.
+    fairseq starts its programs with call_main.
     """
     program = sys.modules[main.__module__]
     if hasattr(program, "buffered_read"):  # fairseq-interactive

@@ -100,9 +100,10 @@ def compare(task, state: Mapping[str, Any]) -> None:
 
 
 def warn_of_control(task, control: str | None) -> None:
-    """Warn once if the tree control differs from that of the training data.
+    """Warn once if the data have other control trees than the training data.
 
-    control: the tree control; if it is None (unknown), there is no warning.
+    control: the kind of control trees in the data, such as `chain`; None if it is unknown, in which
+        case there is no warning.
     """
     trained = getattr(task, "trained_on", {}).get("control")
     if None not in (control, trained) and control != trained:

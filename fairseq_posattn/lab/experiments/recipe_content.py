@@ -39,7 +39,8 @@ class Corpus:
     downloads: files to download if the user specifies no folder.
     folder: path of the corpus if the user specifies no folder.
     treebanks: the names of the treebank files, by text; {} is replaced by the language.
-    parsers: names of trees that corpus.py writes to raw/NAME, together with copies of the texts.
+    parsers: names of further sets of trees, such as `grammar`; corpus.py writes the trees, with
+        copies of the texts, to raw/NAME.
     licence: licence or terms of use of the corpus.
     """
 

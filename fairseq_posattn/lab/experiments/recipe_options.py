@@ -234,8 +234,8 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
                 action="append",
                 default=[],
                 metavar="MODEL",
-                help="compare all models with this one of the same size; can be repeated (default: "
-                "the first chosen model of each size)",
+                help="baseline: compare all models of the same size with MODEL; can be repeated "
+                "(default: the first selected model of each size)",
             ),
         ),
     ),

@@ -78,7 +78,7 @@ def label(row: Row) -> str:
 
 
 def maps(heads: Sequence[HeadLooks]) -> Iterator[MapGroup]:
-    """Yield the maps of each model, which show how often each head attends to each place."""
+    """Yield the maps of each model, which show how often each head attends to each of PLACES."""
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
         title = visible(f"{row_name(system, kind)}, run {run}, trees: {trees}")
         yield MapGroup(title, [map_of(found, place) for place in PLACES])

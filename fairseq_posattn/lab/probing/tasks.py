@@ -39,7 +39,7 @@ class ProbingTask:
     labels: str | int = 0
 
     def is_of_senteval(self, labels: Collection[str]) -> bool:
-        """Return whether a file with these labels may be SentEval's own file."""
+        """Return whether a file with these labels could be SentEval's own file."""
         if isinstance(self.labels, int):
             return not self.labels or len(labels) == self.labels
         return set(labels) == set(self.labels.split())

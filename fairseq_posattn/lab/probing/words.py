@@ -20,7 +20,7 @@ from fairseq_posattn.trees.sentence import NO_TAGS, Sentence
 
 @dataclass(frozen=True)
 class WordTree:
-    """A treebank sentence, restricted to words that consist of one or more pieces.
+    """A treebank sentence, without the words that have no pieces.
 
     forms: the words in lower case.
     parents: the index of each word's parent among these words; -1 for the root, and for words whose

@@ -73,7 +73,7 @@ def marked(columns: Sequence[Column]) -> list[Column]:
 
 
 def cell(part: Part | None) -> Marked:
-    """Return the cell of a part, with its score and interval, and more numbers for CSV."""
+    """Return the table cell of a part: the score with its interval, and the values for CSV."""
     if part is None:
         return Marked(NONE, [""] * len(COLUMNS))
     ends = part.interval or ()

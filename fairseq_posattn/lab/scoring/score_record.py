@@ -223,7 +223,7 @@ class ScoredSystem(Open):
     scores: dict[str, Score] = has("by name, such as BLEU")
     ngrams: list[Ngrams] = may_have("one for each order")
     main: Text = may_have(
-        "the score chosen by --main; default: BLEU (in tables NIST BLEU, if computed)"
+        "the score chosen by --main; default: BLEU, but tables show NIST BLEU if it was computed"
     )
     buckets: dict[str, list[Bucket]] = may_have(
         "the main score by `length`, `depth`, `longest_dependency` and `split_words`"

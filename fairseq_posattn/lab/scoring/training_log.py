@@ -87,7 +87,7 @@ class Course:
             self.seconds = (self.seconds or 0.0) + (0.0 if BEGINS.search(line) else passed)
 
     def go_back(self, update: int) -> None:
-        """Drop the numbers of updates after `update`, which were lost in an interruption."""
+        """Discard the losses and speeds of the updates after `update`, which were lost."""
         courses: tuple[dict[int, Any], ...] = (*self.losses.values(), *self.speeds.values())
         for course in courses:
             for later in [number for number in course if number > update]:

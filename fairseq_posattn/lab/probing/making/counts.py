@@ -83,7 +83,7 @@ class Counts:
         return found
 
     def inside(self, word: str) -> str:
-        """Return how a sentence's first word is spelled in other positions, such as TV or the."""
+        """Return how a first word is spelled elsewhere: `the` for `The`, but `TV` for `TV`."""
         if word[1:] != word[1:].lower():
             return word
         return self.spellings.get(word.lower(), word.lower())

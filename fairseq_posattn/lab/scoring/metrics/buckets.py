@@ -1,4 +1,6 @@
-"""Score parts of a test set, grouped by length, tree depth, split words or given labels."""
+"""Score groups of test sentences of similar length, tree depth or number of split words, or with
+the same label.
+"""
 
 from __future__ import annotations
 
