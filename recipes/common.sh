@@ -4,7 +4,7 @@
 #   . recipes/common.sh
 #   set_up [EXTRA ...]     # such as `set_up` or `set_up test`
 #
-# set_up provides a `python` with fairseq, this package and the extras. Without an active environment, it creates
+# set_up puts a `python` with fairseq, this package and the extras in PATH. Without an active environment, it creates
 # .venv in the checkout, with the exact versions of constraints.txt. In an active environment (VIRTUAL_ENV, or a
 # conda environment other than base), it installs only the missing requirements of pyproject.toml. A stamp in the
 # environment makes later calls return at once. PYTHON names the Python with which .venv is created.
@@ -169,12 +169,12 @@ install_requirements() { # EXTRAS
     is_linked || install 'this package' --no-deps --no-build-isolation --editable "$checkout"
 }
 
-# Otherwise, Python prints warnings about fairseq's code when it first imports it.
+# Compile fairseq now, because Python prints warnings about its code when it first imports it.
 compile_fairseq() {
     "$environment/bin/python" -W ignore -m compileall -q "$environment"/lib/python*/site-packages/fairseq >>"$log" 2>&1 || true
 }
 
-# The packages that uv would install. pip would have to download them first, so the maximum is assumed.
+# Print the packages that uv would install. pip would have to download them first, so with pip, all are assumed.
 planned() {
     if [[ -n $uv ]]; then
         packages install --dry-run -c "$log.pins" -r <(grep -v '^fairseq-fixed' "$log.wanted") 2>&1 || true

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tune an option over the values that a recipe names: recipes/sweep.sh RECIPE [OPTION ...]
+# Train and evaluate a model with several values of an option, and plot the scores: recipes/sweep.sh RECIPE [OPTION ...]
 # recipes/sweep.sh --help lists all options.
 set -euo pipefail
 # shellcheck source=recipes/common.sh

@@ -53,7 +53,7 @@ def main() -> None:
     examples = [example for mechanism in mechanisms for example in examples_of(mechanism)]
     specifications = options.specification or examples
     for specification in specifications:
-        AttentionSpecification(specification)  # an error in it is reported before any check
+        AttentionSpecification(specification)  # report invalid specifications before any check
     found = [one for each in specifications for one in checked(each, options.verbose)]
     failed = sum(outcome.fault is not None for outcome in found)
     if failed:

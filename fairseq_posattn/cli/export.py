@@ -2,8 +2,8 @@
 
 posattn export ctranslate2 averaged.pt --out exported --quantization int8
 
-The conversion is checked: fairseq and the other program translate some sentences, and the other
-program also scores fairseq's translations. Nothing is written if the results differ by more than
+The conversion is checked: fairseq and the other program translate some sentences, and both compute
+the log-probabilities of fairseq's translations. Nothing is written if these differ by more than
 rounding errors, or if the model uses a mechanism that the other program does not support.
 Use posattn translate to translate text with the exported folder.
 """

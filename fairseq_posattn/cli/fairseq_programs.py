@@ -48,7 +48,7 @@ def is_news(record: logging.LogRecord) -> bool:
 def own_help(program: str) -> str:
     """Return the help for the options of the plug-in.
 
-    fairseq's --help lists the options of a model, task or criterion only if it is selected.
+    fairseq's --help lists only the options of the selected model, task and criterion.
     """
     from fairseq.dataclass import FairseqDataclass
     from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -87,8 +87,8 @@ def own_help(program: str) -> str:
 def log_to_stdout(program: str) -> None:
     """Log to standard output, as fairseq's programs intend.
 
-    A module that they import configures logging for standard error first. Without this function, a
-    log redirected to a file would not contain the results.
+    A module that these programs import has already configured logging to standard error. Therefore,
+    without this function, a file with the standard output would not contain the results.
     """
     for handler in list(logging.root.handlers):
         logging.root.removeHandler(handler)

@@ -28,7 +28,7 @@ GROUPS = {
     "Translate": {
         "generate": "fairseq-generate with the plug-in loaded: translate a test set",
         "interactive": "fairseq-interactive with the plug-in loaded: translate new text",
-        "translations": "write the translations in a log of generate as plain text",
+        "translations": "extract the translations from logs of generate",
         "export": "convert a model to CTranslate2",
         "translate": "translate text with an exported model",
         "tag": "tag text with a trained tagger",

@@ -41,7 +41,7 @@ def parse_options() -> argparse.Namespace:
         "--no-tags",
         action="store_const",
         const=True,
-        default=ABSENT,  # prepare.json has no such key
+        default=ABSENT,  # without --no-tags, prepare.json has no such key
         help="write a smaller file without lemmas, parts of speech and features (probing tasks "
         "need them)",
     )

@@ -3,7 +3,7 @@ r"""Build a data folder for --task structured_translation from raw parallel text
     posattn prepare --source en --target de --train raw/train --valid raw/val \
         --test raw/test --model-dir stanza_resources --symbols 8000 --out data
 
-This reads raw/train.en, raw/train.de and so on. You can interrupt the command at any time; run it
+The command reads raw/train.en, raw/train.de and so on. You can interrupt it at any time; run it
 again to resume. The settings are stored in data/prepare.json, so that new text is preprocessed
 identically.
 """
@@ -48,7 +48,7 @@ def parse_options() -> argparse.Namespace:
     )
     add_text_options(parser.add_argument_group("text"))
     add_parser_options(parser.add_argument_group("parser"))
-    add_cluster_options(parser.add_argument_group("where the work is done"))
+    add_cluster_options(parser.add_argument_group("parallel processing"))
     add_fields(parser.add_argument_group("control trees"), TreeControl)
     pieces = parser.add_argument_group("pieces")
     pieces.add_argument(
@@ -91,7 +91,7 @@ def add_text_options(group) -> None:
 
 
 def refuse_beside_treebanks(options: argparse.Namespace) -> None:
-    """Raise an InputError for options that would replace the texts or words of the treebanks."""
+    """Raise an InputError for options that cannot be combined with --treebank."""
     named = {
         "--train": options.train,
         "--valid": options.valid,

@@ -6,7 +6,7 @@ r"""Probe which properties of a sentence the encoders of trained models represen
 
 The task files are SentEval's files or files that posattn probe-tasks has written. Sentences are
 segmented and parsed like the training data (prepare.json). If a task changes the words of its
-sentences, the changed sentences are parsed. As a baseline, each model is also probed before
+sentences, they are parsed after the change. As a baseline, each model is also probed before
 training, with the same trees; only an accuracy above this baseline can be attributed to training.
 """
 

@@ -4,9 +4,10 @@ r"""Build the data for probing tasks from a corpus with trees, or check such dat
     posattn probe-tasks --check tasks
 
 The corpus is a treebank or an output of posattn parse. Nine tasks follow the rules of Conneau et
-al. (2018); the classes of TopRelations are the dependency relations below the root. Accuracies on
-these data are not comparable with published ones. For tasks that change words or their order, the
-sentences must be parsed again; for the other tasks, the trees of the corpus are written as well.
+al. (2018); the classes of the tenth, TopRelations, are the sequences of relations of the root's
+children. Accuracies on these data are not comparable with published ones. For tasks that change
+words or their order, the sentences must be parsed again; for the other tasks, the trees of the
+corpus are written as well.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 r"""Project word-level trees onto subword units ("pieces").
 
-Each output line describes a sentence by one item `parent:pieces` per word. With --labels, the
-words' relations and parts of speech follow as two tab-separated columns. Both commands below write
-work/train.en.trees, the file that posattn binarize reads. Use the second command for sentencepiece,
-whose pieces are learnt from untokenised text:
+Each output line contains one item `parent:pieces` per word: the position of the word's parent, and
+the number of its pieces. With --labels, the words' relations and parts of speech follow as two
+tab-separated columns. Both commands below write work/train.en.trees, the file that posattn binarize
+reads. Use the second command for sentencepiece, whose pieces are learnt from untokenised text:
 
     posattn project --words work/train.words --parents work/train.parents \
         --labels work/train.labels --pieces work/train.en

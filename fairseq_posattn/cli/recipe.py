@@ -71,7 +71,7 @@ def say_whose_code_runs(folder: Path) -> None:
 
 
 def row_of(experiment: Any, options: argparse.Namespace) -> Any:
-    """Return the row of the recipe that --model and --size select."""
+    """Return the `[[models]]` entry that --model and --size select."""
     if options.model is None:
         known = dict.fromkeys(row.title for row in experiment.rows(None))
         raise InputError(
@@ -124,7 +124,7 @@ def new(options: argparse.Namespace) -> None:
 def options_of_training(options: argparse.Namespace) -> None:
     """Print the options that fairseq-train requires to train a preset of a given size.
 
-    They contain no spaces or quotes, so a shell can substitute `$(posattn recipe options ...)`.
+    They contain no spaces or quotes, so `$(posattn recipe options ...)` can be used in a shell.
     """
     from fairseq_posattn.lab.experiments.training import options_for
 

@@ -74,8 +74,8 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--separator",
         default=SEPARATOR,
-        help="with --codes: append this to each piece that is continued by the next one (default: "
-        "%(default)s)",
+        help="with --codes: append this marker to each piece except the last piece of a word "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--vocabulary",
@@ -86,7 +86,7 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocabulary-threshold",
         type=positive,
-        help="with --vocabulary: treat pieces with a lower frequency as missing",
+        help="with --vocabulary: treat pieces that are less frequent than this as missing",
     )
     parser.set_defaults(step=_apply)
 

@@ -40,7 +40,7 @@ def parse_options() -> argparse.Namespace:
         "--train",
         metavar="CONLLU",
         type=Path,
-        help="training file, with --dev, instead of a folder",
+        help="training file, instead of TREEBANK; requires --dev",
     )
     add(
         "--dev",
@@ -67,7 +67,7 @@ def parse_options() -> argparse.Namespace:
         help="do not train a tokeniser; the parser then requires tokenised text",
     )
     add("--work", type=new_folder, help="folder for intermediate files (default: OUT.work)")
-    add("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     return parser.parse_args()
 
 

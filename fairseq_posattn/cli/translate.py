@@ -36,7 +36,7 @@ class TranslationRequest:
         "number of lines per batch (default: %(default)s)", 32, type=between(1, 10_000)
     )
     threads: int = option(
-        "number of threads (default and maximum: the number of cores)",
+        "number of threads, at most the number of cores (default: chosen by CTranslate2)",
         0,
         type=between(0, 100_000),
     )

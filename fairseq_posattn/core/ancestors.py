@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Number of doubling steps under torch.export, because the exported graph must support trees of any
-# size. 16 steps suffice for 65,536 words, and extra steps do not change the result.
+# Number of doubling steps under torch.export. It is fixed, because the exported graph must support
+# trees of any size. 16 steps suffice for 65,536 words, and extra steps do not change the result.
 MOST_DOUBLINGS = 16
 is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # missing in torch 2.1
 
@@ -17,7 +17,7 @@ def doublings(words: int) -> int:
 
 
 def word_ancestors(parents: Tensor) -> Tensor:
-    """Return a mask of each word's ancestors, including the word itself, of shape (B, W, W)."""
+    """Return a mask of shape (B, W, W), True if word j is word i or one of its ancestors."""
     length = parents.size(1)
     own = torch.arange(length, device=parents.device)
     found = own[:, None] == own  # W W

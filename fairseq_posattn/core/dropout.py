@@ -1,8 +1,8 @@
 """Dropout on CPUs, about twice as fast as torch's implementation.
 
 torch draws one random number per element. Here, 64 random bits are used for four elements, so the
-dropout rate is rounded to a multiple of 2^-16. The remaining elements are divided by the exact keep
-probability.
+dropout rate is rounded to a multiple of 2^-16. The remaining elements are divided by one minus
+this rounded rate.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def kept_elements(like: Tensor, dropped: int) -> Tensor:
     """Draw a boolean mask of the elements to keep, with the shape of `like`."""
     count = like.numel()
     bits = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    chosen = bits.view(torch.int16)[:count] >= dropped - STEPS // 2  # int16 starts at -2^15
+    chosen = bits.view(torch.int16)[:count] >= dropped - STEPS // 2  # the lowest int16 is -2^15
     return chosen.view(like.shape)
 
 

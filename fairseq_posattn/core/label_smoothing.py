@@ -5,9 +5,9 @@ For label smoothing e, a vocabulary of V words and p = softmax(s), the loss of a
     (1 - e - e') (-log p_t) + e' sum_v (-log p_v),  e' = e / (V - 1)
 
 as in fairseq. Its derivative with respect to s_v is p_v - e'; if v = t, (1 - e - e') is also
-subtracted. Rows are processed in chunks that fit into a cache. The gradient overwrites the scores,
-so a second tensor of the same size is not needed. In addition, `projected_cross_entropy` never
-stores the full score tensor.
+subtracted. The scores are processed in chunks of rows that fit into a cache. The gradient
+overwrites the scores, so a second tensor of the same size is not needed. In addition,
+`projected_cross_entropy` never stores the full score tensor.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def projected_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Return `smoothed_cross_entropy` of the scores features · tableᵀ.
 
-    Scores of ignored rows are not computed. The backward pass can be run only once.
+    Rows whose target is `ignored` are skipped. The backward pass can be run only once.
 
     features: tensor of shape (N, D).
     table: tensor of shape (V, D).
@@ -93,7 +93,7 @@ class Smoothed(torch.autograd.Function):
         scale = (real * gradient)[:, None]
         for rows in parts(scores):
             part = scores[rows]
-            wide = at_least_float32(part)  # the part itself, or a copy of it
+            wide = at_least_float32(part)  # the part itself, or a float32 copy
             to_gradient(wide, targets[rows], logs[rows], ctx.smoothing)
             wide.mul_(scale[rows])
             if wide is not part:
@@ -116,7 +116,7 @@ class Projected(torch.autograd.Function):
         smoothing: float,
         total: TableGradient | None,
     ) -> tuple[Tensor, Tensor]:
-        words, sums = len(table), [[features.new_zeros(0)] * 3]  # if all rows are ignored
+        words, sums = len(table), [[features.new_zeros(0)] * 3]  # in case all rows are ignored
         of_features = torch.empty_like(features)
         of_table = None if len(features) else torch.zeros_like(table)
         room = torch.empty(0)

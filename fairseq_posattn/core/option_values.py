@@ -8,7 +8,7 @@
 | `X | None`                     | `none`, or the notation of X                                 |
 | `tuple[X, ...]`, `tuple[X, Y]` | values separated by bars, `3|5|7`; `|` for an empty tuple    |
 
-`write` returns the canonical notation, which `read` parses.
+`write` returns the canonical notation of a value, and `read` converts a notation to its value.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "
 INFINITE = ("inf", "-inf")
 BAR = "|"
 NONE = "none"
-LARGEST = 2**16  # maximum sentence length; larger values are assumed to be typos
+LARGEST = 2**16  # longer than any sentence; larger values are assumed to be typos
 MOST_LAYERS = 32
-ANY_SIZE = "any_size"  # marks options that may exceed LARGEST, as they require no memory
+ANY_SIZE = "any_size"  # metadata key of options that may exceed LARGEST, as they need no memory
 Value = TypeVar("Value")
 
 

@@ -19,7 +19,7 @@ from fairseq_posattn.errors import InputError
 Kind = TypeVar("Kind")
 
 NAME = re.compile(r"[a-z]\w*")
-# Models store mechanisms and positions by name in a ModuleDict, so names of its attributes fail.
+# Models store mechanisms and positions by name in a ModuleDict. It rejects names of its attributes.
 TAKEN_BY_TORCH = frozenset(dir(ModuleDict()))
 
 
@@ -143,7 +143,7 @@ def check_dataclass(cls: type[Any], options: Any) -> None:
 
 
 def fault_of_option(field: dataclasses.Field[Any], kind: Any) -> str | None:
-    """Return a message about an error in the definition of an option, or None."""
+    """Return what is wrong with the definition of an option, or None if it is valid."""
     if field.name == "heads":
         return "this name is reserved in specifications; choose another one"
     if fault := fault_of(kind):

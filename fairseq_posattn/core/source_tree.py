@@ -31,8 +31,8 @@ class SourceTree:
     words: tensor of shape (B, T) with the index of each piece's word, starting at 0. The
         end-of-sentence symbol has a larger index than all words of its tree, and padding has the
         index -1.
-    parents: tensor of shape (B, W) with the index of each word's parent, even if the sentence is
-        truncated. The root is its own parent.
+    parents: tensor of shape (B, W) with the index of each word's parent. It also covers words that
+        were removed by truncation. The root is its own parent.
     labels: tensor of shape (2, B, W) with the indices of each word's relation and part of speech;
         None if the model does not read labels.
     """
@@ -157,8 +157,9 @@ class SourceTree:
     def relations(self) -> Tensor:
         """Return the relation between each query and key, of shape (B, Q, K) (Eq. 6).
 
-        Rule 1 applies if one word is the parent of the other, and rule 2 otherwise. The relation
-        between pieces of the same word is 0, because i and j in the equation are indices of words.
+        If one word is the parent of the other, the relation is the depth of the query minus that of
+        the key (rule 1). Otherwise, it is the sum of both depths, negative if the query precedes
+        the key (rule 2), or 0 for pieces of the same word, as i and j in Eq. 6 are word indices.
         """
         query_word, key_word = self.of_queries(self.words), self.of_keys(self.words)
         query_depth, key_depth = self.of_queries(self.depths), self.of_keys(self.depths)
@@ -174,19 +175,19 @@ class SourceTree:
 
     @once
     def keys_that_are_parents(self) -> Tensor:
-        """Return whether the key's word is the parent of the query's word, of shape (B, Q, K)."""
+        """Return a mask of shape (B, Q, K), True if the key's word is the parent of the query's."""
         key_word = self.of_keys(self.words)
         return (self.of_queries(self.parent_words) == key_word) & (key_word != PADDING)
 
     @once
     def keys_that_are_children(self) -> Tensor:
-        """Return whether the query's word is the parent of the key's word, of shape (B, Q, K)."""
+        """Return a mask of shape (B, Q, K), True if the query's word is the parent of the key's."""
         query_word = self.of_queries(self.words)
         return (self.of_keys(self.parent_words) == query_word) & (query_word != PADDING)
 
     @once
     def ancestors(self) -> Tensor:
-        """Return a mask of each word's ancestors, including the word itself, of shape (B, W, W)."""
+        """Return a mask of shape (B, W, W), True if word j is word i or one of its ancestors."""
         return word_ancestors(self.parents)
 
     @once
@@ -205,8 +206,8 @@ class SourceTree:
     def distances(self) -> Tensor:
         """Return the number of edges between the words of each query and key, of shape (B, Q, K).
 
-        The distance is 0 within a word and between the end-of-sentence symbol and itself, and -1
-        for all other pairs that include an end-of-sentence symbol or padding.
+        The distance is 0 within a word, between the end-of-sentence symbol and itself, and between
+        two padding symbols. It is -1 for all other pairs with one of these symbols.
         """
         outside = ~(self.of_queries(self.is_word) & self.of_keys(self.is_word))
         same = self.of_queries(self.words) == self.of_keys(self.words)
@@ -221,7 +222,7 @@ class SourceTree:
         return self.of_pieces(self.word_distances)
 
     def keys_above(self) -> Tensor:
-        """Return whether the key's word is the query's word or one of its ancestors.
+        """Return a mask of the keys whose word is the query's word or one of its ancestors.
 
         The mask has the shape (B, Q, K). Its values for end-of-sentence symbols and padding are
         undefined.
@@ -229,7 +230,7 @@ class SourceTree:
         return self.of_pieces(self.ancestors)
 
     def keys_below(self) -> Tensor:
-        """Return whether the key's word is the query's word or one of its descendants.
+        """Return a mask of the keys whose word is the query's word or one of its descendants.
 
         The mask has the shape (B, Q, K). Its values for end-of-sentence symbols and padding are
         undefined.
@@ -237,7 +238,7 @@ class SourceTree:
         return self.of_pieces(self.ancestors.transpose(1, 2))
 
     def of_pieces(self, table: Tensor) -> Tensor:
-        """Expand a table of word pairs, (B, W, W), to pairs of query and key, (B, Q, K).
+        """Expand values of word pairs, (B, W, W), to pairs of query and key, (B, Q, K).
 
         The values for end-of-sentence symbols and padding are undefined.
         """
@@ -287,7 +288,7 @@ def check_sentences(
 
 
 def is_tree(parents: Sequence[int]) -> bool:
-    """Return whether all words are descendants of a single root, whose parent is 0."""
+    """Return whether the words form a tree with a single root, whose parent is 0."""
     level, found = {0}, 0
     while level:
         level = {word for word, parent in enumerate(parents, start=1) if parent in level}

@@ -134,6 +134,7 @@ def refuse_in_decoders(
     """Raise a SpecificationError for the first class that a decoder cannot use.
 
     reason_against: a function that returns why a class cannot be used, or None if it can.
+    option: the command-line option that the message names, such as --decoder-attention.
     safe: names that the error message suggests instead.
     """
     for cls in chosen:

@@ -47,7 +47,7 @@ class TableGradient:
 
 
 def shared(weight: Tensor, total: TableGradient) -> Tensor:
-    """Return the table that all uses must share.
+    """Return a view of `weight`, which must be passed to all uses of the table.
 
     In the backward pass, the accumulated total becomes the gradient of `weight`.
     """
@@ -76,7 +76,7 @@ class Shared(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, other: Tensor | None) -> tuple[Tensor | None, None]:
-        if other is not None:  # from a use that does not accumulate in the total
+        if other is not None:  # from uses that do not add to the total
             ctx.total.add(other)
         return ctx.total.take(), None
 

@@ -89,7 +89,7 @@ class CharacterConvolutions(nn.Module):
             nn.init.zeros_(convolution.bias)
 
     def forward(self, spellings: Tensor) -> Tensor:
-        """Return one vector per spelling, of shape (U, F), given its characters, of shape (U, C).
+        """Convert spellings, of shape (U, C), to one vector each, of shape (U, F).
 
         Padding is set to zero, so the result does not depend on the length of other words.
         """
@@ -111,7 +111,7 @@ class TaggerLayer(nn.Module):
         )
         for name in ("q_proj", "k_proj", "v_proj"):
             weight = getattr(self.attention, name).weight
-            glorot_normal_(weight, shape.width, shape.width / shape.heads)  # each head has a matrix
+            glorot_normal_(weight, shape.width, shape.width / shape.heads)  # fan-out of one head
 
     def forward(self, x: Tensor, ctx: AttentionContext) -> Tensor:
         x = self.attention.before(self.dropout(x), ctx)

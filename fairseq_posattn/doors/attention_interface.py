@@ -32,9 +32,10 @@ TREE = "source_tree"
 class State:
     """Data of the current batch that all layers of a model share.
 
-    trees: one tensor per device, because DataParallel runs a copy of the model on each device.
-    contexts: the attention contexts, keyed by attention mask, number of queries, number of keys,
-        causality and device.
+    trees: the tensor `source_tree` of each device; DataParallel uses several devices.
+    contexts: the attention contexts; the key consists of the id of the attention mask, the number
+        of queries, the number of keys, whether the attention is causal, and the device.
+    generating: whether `generate` is running.
     """
 
     trees: dict[torch.device, Tensor | None] = field(default_factory=dict)
@@ -46,7 +47,12 @@ class State:
         return State, ()
 
     def begin(self, tree: Tensor | None, batch: Iterable[Any]) -> None:
-        """Store a new batch's trees, of shape (B, 2, T), or None, and discard cached contexts."""
+        """Store the trees of a new batch, and discard the contexts of the previous batch.
+
+        tree: `source_tree`, of shape (B, 2, T), or None.
+        batch: the other arguments of the model; if `tree` is None, the first tensor among them
+            determines the device.
+        """
         given = [one for one in (tree, *batch) if isinstance(one, Tensor)]
         device = given[0].device if given else torch.device("cpu")
         self.trees[device] = tree
@@ -55,8 +61,8 @@ class State:
     def forget(self, device: torch.device) -> None:
         """Discard the contexts of this device.
 
-        The dictionary is replaced and not modified, because layers that are recomputed later still
-        need the old dictionary.
+        A new dictionary is created, because gradient checkpointing may recompute layers later with
+        the contexts in the old one.
         """
         self.contexts = {key: found for key, found in self.contexts.items() if key[-1] != device}
 
@@ -72,7 +78,7 @@ AGAIN: ContextVar[State | None] = ContextVar("AGAIN", default=None)  # set durin
 
 
 def bind_checkpoints(model: Any, state: State) -> None:
-    """Make layers that gradient checkpointing recomputes use the trees of their original batch."""
+    """Make gradient checkpointing recompute each layer with the trees of its original batch."""
     for module in model.modules():
         if hasattr(module, "_gradient_checkpointing_func"):  # checkpointing is already enabled
             module._gradient_checkpointing_func = partial(
@@ -96,7 +102,7 @@ def set_bound(
 def run_bound(
     state: State, checkpoint: Callable[..., Any], layer: Callable[..., Any], *args: Any
 ) -> Any:
-    """Run a layer with gradient checkpointing; the recomputation uses the current state."""
+    """Run a layer with gradient checkpointing; it is recomputed with the current batch's trees."""
     now = State(dict(state.trees), state.contexts)
 
     def again(*args: Any) -> Any:
@@ -174,7 +180,7 @@ def with_weights(
     dropout: float,
     bias: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Compute plain attention, and also return the weights, unlike torch's fused kernel."""
+    """Return the output and weights of plain attention; torch's fused kernel returns no weights."""
     scores = scaled_scores(query, key)
     if bias is not None:
         scores = scores + bias
@@ -259,7 +265,7 @@ def check_trees(tree: Tensor) -> None:
 def real_keys(mask: Tensor, causal: bool) -> Tensor:
     """Return a mask of shape (B, K), which is True for keys that are not padding.
 
-    Raise an InputError if `mask` hides keys other than padding and, if causal, later positions.
+    Raise an InputError if `mask` hides keys other than padding or, in causal attention, later keys.
     """
     allowed = mask if mask.dtype == torch.bool else mask == 0
     real = allowed[:, 0, -1]

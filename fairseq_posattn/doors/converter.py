@@ -79,7 +79,7 @@ class Converter:
                 "tree_supervised needs trees in training only",
             )
         for side, half in (("encoder", encoder), ("decoder", decoder)):
-            positions = str(getattr(half, "positions", "sequence"))  # stock fairseq: always these
+            positions = str(getattr(half, "positions", "sequence"))  # stock fairseq: no attribute
             if positions not in ("sequence", "none"):
                 raise Refused(f"--{side}-positions '{positions}'", "train with 'sequence'")
         for name in NOT_THERE:
@@ -260,7 +260,7 @@ class Converter:
             return {}
         if name == "tree_supervised":
             turned = any(other.name in ("relative", "rope") for other in beside)
-            if turned and mechanism.between is not None:  # these read queries without the factor
+            if turned and mechanism.between is not None:  # they need queries without I + U
                 raise Refused(
                     f"'{name}' with scores=biaffine in the same layer as relative or rope",
                     "train with scores=dot",

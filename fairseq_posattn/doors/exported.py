@@ -1,7 +1,7 @@
 """Translate raw text with an exported model, without torch and fairseq.
 
-The folder contains the CTranslate2 model, prepare.json, the segmentation model and exported.json,
-which contains checksums and the result of verifying the export.
+The folder of an exported model contains the CTranslate2 model, prepare.json, the segmentation model
+and exported.json, which records checksums and the result of verifying the export.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ABOUT = "exported.json"
 REMEDY = "export the model again"
 QUANTIZATIONS = ("int8", "int8_float32", "int16", "float16", "bfloat16", "float32")
 PADDING = "the padding"  # a name that no piece can have, because it contains spaces
-LONGEST = 200  # tokens of a translation, as in fairseq-generate
+LONGEST = 200  # maximum number of tokens in a translation, as in fairseq-generate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class ExportRequest:
     path: Path = option("checkpoint to export", metavar="MODEL")
     out: Path = option("write the export to this new folder", required=True, type=new_folder)
     data: str | None = option(
-        "binarised data of the model (default: the data folder of the training)", None
+        "data folder of the model (default: the path stored in the checkpoint)", None
     )
     quantization: str | None = option(
         "data type in which weights are stored (default: float32)", None, choices=QUANTIZATIONS
@@ -110,7 +110,7 @@ class Translator:
                 str(self.folder),
                 device="cpu",
                 intra_threads=min(threads, os.cpu_count() or 1),
-                files=files,  # from the folder, CTranslate2 would also read unchecked files
+                files=files,  # otherwise, CTranslate2 would also read unchecked files
             )
         except (RuntimeError, ValueError) as error:
             raise InputError(f"{self.folder}: {told(error)}; {REMEDY}") from error
@@ -211,7 +211,7 @@ def checked_about(folder: Path) -> About:
 def pipeline_of(folder: Path, about: About) -> TextPipeline:
     """Return the text pipeline of an exported model.
 
-    Raise an InputError if the export has no pipeline, or if splitting words requires stanza.
+    Raise an InputError if the export has no pipeline, or if it needs stanza as the tokeniser.
     """
     if pipeline.FILE not in about.files:
         raise InputError(

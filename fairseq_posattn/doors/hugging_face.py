@@ -44,7 +44,7 @@ SELF_ATTENTION = re.compile(r"(^|\.)(self_attn|SelfAttention|attention\.self)$")
 HEADS = ("num_heads", "n_heads", "num_attention_heads")
 WIDTHS = ("head_dim", "key_value_proj_dim", "attention_head_size")
 SIDES = ("encoder", "decoder")
-WITHIN = ContextVar("WITHIN", default=False)  # whether the whole model is running in this thread
+WITHIN = ContextVar("WITHIN", default=False)  # whether the model's forward or generate is running
 
 
 def add_attention(
@@ -227,7 +227,7 @@ def refuse_not_neutral(uses: Sequence[Use]) -> None:
 
 
 def alone(half: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Start a new batch, possibly with trees, if the encoder or decoder is called directly."""
+    """Store the trees of the batch if the encoder or decoder is called directly."""
     tree = kwargs.pop(TREE, None)
     if not WITHIN.get():
         half.__dict__[f"{NAME}_state"].begin(tree, [*args, *kwargs.values()])
@@ -244,7 +244,7 @@ def within() -> Iterator[None]:
 
 
 def without_weights(kind: Any) -> Any:
-    """Return an instance of `taking_trees(kind)` without attributes, which pickle restores."""
+    """Return an instance of `taking_trees(kind)` whose attributes pickle restores afterwards."""
     register()
     made = taking_trees(kind)
     return made.__new__(made)

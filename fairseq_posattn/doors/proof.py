@@ -23,7 +23,7 @@ from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.scoring.loaded_model import Loaded
 
 BEAM = 5
-ALL_LENGTHS = 32  # every length up to this one is tried, and longer ones in growing steps
+ALL_LENGTHS = 32  # every length up to this one is tested, and some longer ones
 LONGEST_TRIED = 1023
 LENGTH_OF_SYMBOLS = 64  # length of additional pairs that cover the remaining symbols
 BATCH = 2048  # tokens that CTranslate2 scores at once
@@ -81,7 +81,7 @@ def prove(loaded: Loaded, folder: Path, subset: str, sentences: int) -> Proof:
 
 
 def largest_difference(loaded: Loaded, translator: Any, pairs: Sequence[Pair]) -> float:
-    """Return the largest difference between both models' log-probabilities of a token.
+    """Return the largest difference between the two models' log-probabilities of a token.
 
     For log-probabilities below -1, the relative difference is used, because rounding errors grow
     with their magnitude.
@@ -136,7 +136,7 @@ def translated(loaded: Loaded, subset: str, sentences: int) -> Iterator[Pair]:
 def synthetic_pairs(loaded: Loaded) -> list[Pair]:
     """Return random sentence pairs that cover both vocabularies.
 
-    Their lengths range up to the model's maximum length.
+    Their lengths range up to the model's maximum length, or to LONGEST_TRIED if that is smaller.
     """
     positions = loaded.model.max_positions()
     sources = synthetic_sentences(loaded.task.source_dictionary, positions[0] - 1)

@@ -45,7 +45,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Index(Open):
-    """The index of a model's weights, if they are stored in several files."""
+    """The index file of a model whose weights are stored in several files."""
 
     weight_map: dict[str, str]
 
@@ -89,7 +89,7 @@ def check_sums(folder: Path) -> None:
 def weight_files(folder: Path) -> list[Path]:
     """Return the files with the model's weights.
 
-    Raise an InputError if there are other weight files, which do not belong to the model.
+    Raise an InputError if one of them is missing, or if a weight file does not belong to the model.
     """
     expected = {WEIGHTS}
     if (folder / INDEX).exists():
@@ -144,7 +144,7 @@ def load(kind: Any, folder: Path, options: dict[str, Any]) -> tuple[Any, set[str
 
 
 def load_own(model: Any, weights: dict[str, Tensor], unused: set[str], folder: Path) -> None:
-    """Load the weights of a model's mechanisms; raise an InputError if they do not fit exactly."""
+    """Load the weights of the mechanisms; raise an InputError if they do not match the model."""
     expected = {name: tensor for name, tensor in model.state_dict().items() if NAME in name}
     if missing := sorted(expected.keys() - weights.keys()):
         raise missing_weight(folder, missing[0])

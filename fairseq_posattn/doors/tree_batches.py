@@ -36,8 +36,9 @@ def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]
 
     options: keyword arguments passed to the tokenizer, for example `truncation` and `max_length`.
 
-    The aligned tree is returned as the entry `source_tree`. An InputError is raised for options
-    that do not apply to a single sentence, and for sentences whose tree is missing or invalid.
+    Return the output of the tokenizer, to which the aligned tree is added as `source_tree`. Raise
+    an InputError for an option that `encode` does not accept, and for a sentence whose tree is
+    missing or invalid.
     """
     for remedy, names in REFUSED.items():
         for name in names:
@@ -62,7 +63,7 @@ def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]
             for (begin, end), one in zip(places, special, strict=True)
             if not one
         ]
-    else:  # slow tokenizers return no offsets, but sentencepiece pieces spell their text
+    else:  # slow tokenizers return no offsets, but sentencepiece pieces contain the text
         pieces = tokenizer.convert_ids_to_tokens(found["input_ids"])
         kept = [piece for piece, one in zip(pieces, special, strict=True) if not one]
         spans = spelled(" ".join(kept), SPACE).spans

@@ -67,7 +67,8 @@ def origin_of(checkpoint: dict) -> dict[str, Any]:
     """Return the properties that all checkpoints of a training run share, if they are stored.
 
     These are the task, the seed, the languages, the fingerprints of the data, and the model
-    options. Options of other components, which are stored with fairseq's own models, are excluded.
+    options. fairseq's own models also store the options of all other components, which are
+    excluded.
     """
     trained_on = (checkpoint.get("task_state") or {}).get(trained.KEY) or {}
     cfg = checkpoint.get("cfg") or {}
@@ -132,7 +133,7 @@ def check_same_model(sums: dict, model: dict, first, path) -> None:
 
 
 def write_average(run: str | Path, last: int, out: str | Path) -> list[Path]:
-    """Write a checkpoint with the mean parameters of the last checkpoints, without optimizer state.
+    """Write the average of the last `last` checkpoints of a run, without optimizer state.
 
     Return the paths of the averaged checkpoints.
     """

@@ -10,7 +10,7 @@ from fairseq_posattn.errors import InputError
 
 
 def import_user_dir(folder: str | None) -> None:
-    """Import the user's classes from a folder, like fairseq's option --user-dir."""
+    """Import the user's code from the folder given with --user-dir."""
     try:
         import_user_module(Namespace(user_dir=folder))
     except FileNotFoundError as error:

@@ -41,7 +41,7 @@ class Parser(ArgumentParser):
         self.exit(2, one_line(f"{self.prog}: error: {visible(message)}") + "\n")
 
     def _get_values(self, action: Action, arg_strings: list[str]) -> Any:
-        if action.option_strings and arg_strings == ["--"]:  # argparse would take --name=-- for []
+        if action.option_strings and arg_strings == ["--"]:  # argparse would parse --name=-- as []
             raise ArgumentError(action, "expected a value, found '--'")
         return super()._get_values(action, arg_strings)
 
@@ -83,7 +83,7 @@ def option(
     A field without a default becomes a positional argument, unless `required=True`. A list accepts
     several values; a bool becomes a flag.
 
-    group: the heading in the help text.
+    group: the heading under which the help text lists the option.
     more: further arguments of `add_argument`. In addition, `flag` sets the name of the option, and
         `key` the name of the field in a JSON document, if they differ from the name of the field.
     """
@@ -101,7 +101,7 @@ def add_fields(
 ) -> None:
     """Add one option to a parser or argument group for each field that `option` created.
 
-    either: fields of which exactly one must be given.
+    either: fields of which the user must set exactly one.
     short: short flags by field name, such as -t.
     """
     groups: dict[str, Any] = {"": parser}
@@ -142,14 +142,14 @@ def chosen(kind: type[Kind], options: Namespace, **others: Any) -> Kind:
 def asked(
     kind: type[Kind], name: str, description: str | None, words: Sequence[str] | None = None
 ) -> Kind:
-    """Parse the command line (or `words`) with one option per field into a dataclass instance."""
+    """Parse the command line (or `words`), and return the options as a dataclass instance."""
     parser = command_parser(name, description)
     add_fields(parser, kind)
     return chosen(kind, parser.parse_args(words))
 
 
 def new_folder(text: str) -> Path:
-    """Convert text to a path, which is made absolute if it would otherwise look like an option."""
+    """Convert text to a path; if it starts with `-` like an option, make the path absolute."""
     return Path(text).absolute() if text.startswith("-") else Path(text)
 
 

@@ -48,7 +48,7 @@ def written_whole(path: str | Path) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def written_together(paths: Sequence[str | Path]) -> Iterator[list[TextIO]]:
-    """Write several text files like `written_whole`, but rename them only once all are complete.
+    """Write several text files atomically; rename them to `paths` after all are complete.
 
     A lock prevents a mixture of files from two concurrent runs.
     """
@@ -77,7 +77,7 @@ def replaced_whole(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaced_together(paths: Sequence[str | Path]) -> Iterator[list[Path]]:
-    """Replace several paths like `replaced_whole`; no file is renamed before all are complete."""
+    """Yield the paths of temporary files, which replace `paths` after all are complete."""
     files: list[_PartialFile] = []
     try:
         for path in paths:
@@ -96,7 +96,7 @@ def replaced_together(paths: Sequence[str | Path]) -> Iterator[list[Path]]:
 class _PartialFile:
     """A temporary file in the folder of its target.
 
-    If the target is a pipe or a device, it is written directly.
+    If the target is a pipe or a device, no temporary file is used.
     """
 
     def __init__(self, path: str | Path):
@@ -106,7 +106,7 @@ class _PartialFile:
         if is_stream(self.target):
             self.path = self.target
             return
-        self.target = Path(os.path.realpath(path))  # a symbolic link is kept
+        self.target = Path(os.path.realpath(path))  # keep a symbolic link, and replace its target
         refuse_unwritable(self.target)
         self.target.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self.target)

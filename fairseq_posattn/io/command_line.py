@@ -34,7 +34,8 @@ FORESEEN = re.compile(
 def run(main: Callable[[], None]) -> NoReturn:
     """Run a command and exit with code 0, or print one line `error: ...` and exit with code 1.
 
-    This function also sets the log level to warnings, because a module of fairseq would lower it.
+    This function also configures logging with the default level, WARNING, so that a module of
+    fairseq cannot set a lower level.
     """
     logging.basicConfig(format="%(levelname)s | %(name)s | %(message)s")
     try:

@@ -174,7 +174,7 @@ def read_json(path: str | Path, remedy: str) -> dict[str, Any]:
 
 
 def read_json_value(path: str | Path, remedy: str) -> Any:
-    """Read a JSON value of any type, like `read_json`."""
+    """Read a JSON value of any type; error messages end with `remedy`."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""File locks that the system releases when their process ends, even if it is killed."""
+"""File locks that the system releases when the process that holds them ends or is killed."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def locked(
 def hold_until_the_end(path: Path, note: str) -> str | None:
     """Lock a file until this process ends, and write `note` to it. The file is not removed.
 
-    Return None, or the note of the process that already holds the lock. Unlike `locked`, this
-    function uses a record lock, which child processes such as data loaders do not inherit.
+    Return None on success, or the note of the process that already holds the lock. Unlike `locked`,
+    this function uses a record lock, which child processes such as data loaders do not inherit.
     """
     file = held.get(path) or open(path, "a+")  # noqa: SIM115
     try:
@@ -121,7 +121,7 @@ def this_process() -> str:
 
 
 def _holder(path: Path) -> str:
-    """Return the process that holds a lock in brackets, or "" if no process is recorded."""
+    """Return the recorded holder of a lock, as in " (process 7 on host)", or "" if unknown."""
     with contextlib.suppress(OSError, ValueError):
         if note := path.read_text(encoding="utf-8"):
             return f" ({note})"
@@ -129,7 +129,7 @@ def _holder(path: Path) -> str:
 
 
 def lock_if_possible(file: int) -> bool:
-    """Like `try_lock`, but also return True if the file system does not support locks."""
+    """Lock an open file; return True on success or if the file system does not support locks."""
     try:
         return try_lock(file)
     except OSError as error:
@@ -148,7 +148,7 @@ def try_lock(file: int) -> bool:
 
 
 def is_still(path: Path, file: int) -> bool:
-    """Return whether the path still refers to the same open file."""
+    """Return whether the path still refers to this open file."""
     try:
         return os.path.samestat(os.fstat(file), os.lstat(path))
     except FileNotFoundError:

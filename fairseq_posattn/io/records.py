@@ -8,7 +8,8 @@ checked instead of the type:
     column: str = field(default="upos", metadata=one_of("upos", "xpos"))
     loss: Annotated[float, Limit(is_small, "a small number")]
 
-If a key is missing in the document, the value of its field is ABSENT, and `as_document` omits it.
+If a key is missing in the document, its field has the default value. `as_document` omits fields
+whose value is ABSENT.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Limit(NamedTuple):
 
 
 class Absent:
-    """The value of a field whose key is missing in the document, in contrast to null (None)."""
+    """The type of ABSENT, the default of fields that distinguish a missing key from null."""
 
     def __bool__(self) -> bool:
         return False
@@ -160,7 +161,7 @@ def _record(kind: type[Record], document: object, name: str) -> Record:
             values[field.name] = value
     try:
         return kind(**values)
-    except InputError as error:  # the dataclass itself refuses the values
+    except InputError as error:  # raised by the dataclass itself
         raise Misfit(f"{name}: {error}" if name else str(error)) from None
 
 

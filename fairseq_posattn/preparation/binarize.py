@@ -1,7 +1,7 @@
-"""Binarise pieces and trees to fairseq data with tree files.
+"""Build a data folder for fairseq-train from segmented text and its trees.
 
-For each split, PREFIX.SRC.trees must contain the trees of the source PREFIX.SRC, unless --no-trees
-is given. fairseq-preprocess builds the dictionaries and binarises the text.
+For each split, PREFIX.SRC.trees must contain the trees of the source text PREFIX.SRC, unless
+--no-trees is given. fairseq-preprocess builds the dictionaries and binarises the text.
 """
 
 import codecs
@@ -49,7 +49,7 @@ def parser() -> ArgumentParser:
         "--overwrite", action="store_true", help="replace DESTDIR if it exists already"
     )
     parser.add_argument(
-        "--no-trees", action="store_true", help="make data without trees, for models that need none"
+        "--no-trees", action="store_true", help="omit trees, for models that do not need them"
     )
     add_label_subtypes(parser)
     return parser
@@ -80,7 +80,7 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
 
 
 def splits(args: Namespace) -> list[Split]:
-    """Return the splits that the options specify, under their names in fairseq."""
+    """Return the splits that the options specify, with the names that fairseq uses."""
     named = [Split("train", args.trainpref)] if args.trainpref else []
     for name, prefixes in (("valid", args.validpref), ("test", args.testpref)):
         for k, prefix in enumerate(prefixes.split(",") if prefixes else []):
@@ -148,7 +148,7 @@ def tree_path(split: Split, args: Namespace) -> str:
 
 
 def _check_text(text: str) -> None:
-    """Raise an InputError if fairseq would split the text into lines at other characters."""
+    """Raise an InputError for a byte order mark or carriage return, which fairseq misreads."""
     with open(text, "rb") as file:
         if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
             raise InputError(
@@ -182,9 +182,9 @@ def _check_pieces(source: str, trees: str) -> None:
 
 def _run_fairseq(args: Namespace) -> None:
     propagate, preprocess.logger.propagate = preprocess.logger.propagate, False
-    try:  # its log, which contains all options, is written to preprocess.log only
+    try:  # fairseq's log, which lists all options, is written to preprocess.log only
         preprocess.main(args)
-    except AssertionError as error:  # fairseq's way to refuse options
+    except AssertionError as error:  # fairseq rejects options with assertions
         raise InputError(str(error)) from error
     finally:  # fairseq does not close its log
         preprocess.logger.propagate = propagate
@@ -197,7 +197,7 @@ def _run_fairseq(args: Namespace) -> None:
 def check_sentences(split: Split, args: Namespace) -> None:
     """Raise an InputError if fairseq has not binarised each line exactly once.
 
-    fairseq's workers split a file by byte offsets, so that they may miss a line.
+    fairseq's workers split a file at byte offsets, and may therefore miss a line.
     """
     expected = same_number_of_lines([f"{split.prefix}.{args.source_lang}"])
     for language in languages(args):
@@ -210,10 +210,10 @@ def check_sentences(split: Split, args: Namespace) -> None:
 
 
 def label_dictionaries(args: Namespace, folder: Path) -> LabelDictionaries | None:
-    """Write the label dictionaries to a data folder and return them, or None without labels.
+    """Write the label dictionaries to a data folder and return them; return None without labels.
 
-    If --srcdict is given, the dictionaries are copied from its folder; otherwise they are built
-    from the training data.
+    If the folder of --srcdict contains label dictionaries, they are copied; otherwise, they are
+    built from the training data.
     """
     language, found = args.source_lang, None
     if args.srcdict:

@@ -97,7 +97,8 @@ def join_data(shards: Sequence[Files], outputs: Files) -> None:
 def join_texts(parts: Sequence[str], path: str) -> None:
     prefix = path.removesuffix(".bin")
     dictionary = Path(path).parent / f"dict.{prefix.rpartition('.')[2]}.txt"
-    size = len(Dictionary.load(str(dictionary))) if dictionary.exists() else None  # alignments
+    # word alignments have no dictionary
+    size = len(Dictionary.load(str(dictionary))) if dictionary.exists() else None
     builder = make_builder(path, "mmap", vocab_size=size)
     for part in parts:
         builder.merge_file_(part.removesuffix(".bin"))

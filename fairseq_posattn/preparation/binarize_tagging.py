@@ -84,7 +84,7 @@ def write_set(prefix: Path, sentences: list[TaggedSentence], vocabulary: Vocabul
 def numbers_of_pieces(sentence: TaggedSentence, vocabulary: Vocabulary) -> Iterator[tuple]:
     """Yield the indices of words, characters and tags for each part of a sentence.
 
-    A missing tag is replaced by padding.
+    Sentences of more than --max-words words have several parts. Missing tags become padding.
     """
     pieces = zip(vocabulary.pieces(sentence.words), vocabulary.pieces(sentence.tags), strict=True)
     for words, tags in pieces:

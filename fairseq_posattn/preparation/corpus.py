@@ -26,7 +26,7 @@ class Corpus:
     )
 
     def splits(self) -> dict[str, str]:
-        """The prefix of each split; the keys are fairseq's names, such as test, test1, test2."""
+        """Return the prefix of each split; the keys are fairseq's names, such as test and test1."""
         tests = {f"test{k or ''}": prefix for k, prefix in enumerate(self.test)}
         named = {"train": self.train, "valid": self.valid, **tests}
         return {name: prefix for name, prefix in named.items() if prefix}
@@ -47,7 +47,7 @@ class Treebanks:
         *([], "treebanks", "FILE"),
     )
     target_comment: str | None = option(
-        "read the translation of a sentence from its comment of this name, such as text_en; "
+        "read the translation of a sentence from its comment with this name, such as text_en; "
         "sentences whose comment is empty or `...` are left out",
         *(None, "treebanks", "NAME"),
     )
@@ -77,7 +77,7 @@ class Treebanks:
             )
 
     def splits(self) -> dict[str, list[str]]:
-        """The treebanks of each split; the source treebank is the first one."""
+        """Return the treebanks of each split, beginning with the source treebank."""
         sides = [side for side in (self.treebank, self.target_treebank) if side]
         names = ["train", "valid", *(f"test{k or ''}" for k in range(len(self.treebank)))]
         return dict(zip(names, map(list, zip(*sides, strict=True)), strict=False))

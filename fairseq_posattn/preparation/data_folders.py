@@ -1,4 +1,4 @@
-"""Binarise the data (the last preparation step) to one folder or to several fairseq shards."""
+"""Write the data folder, or with --shards several folders: the last step of a preparation."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class DataFolders:
             lambda: self.binarize_now(name, folder, options, prefixes, model),
             lambda: self.by_lines.discard(name),
         )
-        if not (folder / CHECKSUMS).exists():  # complete data of an earlier version
+        if not (folder / CHECKSUMS).exists():  # data written by an earlier version
             write_checksums(folder)
 
     def data_files(self, folder: Path, splits: Sequence[str]) -> list[Path]:

@@ -34,7 +34,7 @@ BY_LINES = (
     *("normalize", "lowercase", "segment", "project", "align", "filter", "dictionaries"),
     "binarize",
 )
-LEAST = 20  # a smaller corpus is prepared faster than it is measured
+LEAST = 20  # preparing a smaller corpus is faster than estimating its cost
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Cost:
 
 
 class MeasuredSteps(Steps):
-    """Steps that record the total cost of each kind of step."""
+    """Runs steps, and records the total cost of each kind of step, such as `parse`."""
 
     def __init__(self, work: Path):
         super().__init__(work, tell=lambda text: None)
@@ -78,7 +78,7 @@ class Estimate:
     memory: tuple[int, int]
 
     def table(self, workers: int, binarizing: int, step_lines: int) -> str:
-        """Return a table of the steps for a number of workers.
+        """Return a table with the estimated cost of each step for a number of workers.
 
         binarizing: the number of processes that binarise a text that is not split into shards.
         step_lines: the number of lines per shard in steps other than parsing.
@@ -219,7 +219,7 @@ def extended(kind: str, one: Cost, two: Cost, sizes: Sequence[int], lines: int) 
 
 
 def along(one: float, two: float, few: int, many: int, lines: int) -> float:
-    """Extrapolate linearly to `lines`, with an intercept of at least 0."""
+    """Extrapolate linearly from samples of `few` and `many` lines; fixed costs are at least 0."""
     slope = (two - one) / (many - few) if many > few and two > one else two / many
     slope = min(slope, two / many)
     return two + slope * (lines - many)

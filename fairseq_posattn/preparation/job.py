@@ -18,7 +18,7 @@ from fairseq_posattn.work.cluster import Cluster
 
 TARGET_SEGMENTER = "segmenter.target"
 SUBTYPES = ("cut", "keep")
-STEP_SHARD = 25  # how many times longer shards of other steps are than those of the parse
+STEP_SHARD = 25  # shards of other steps have this many times the lines of a parser shard
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Learning:
     """Options for learning the segmenter from the training data."""
 
     symbols: int = option(
-        "learn this many merges of subword-nmt, or pieces of sentencepiece (default: %(default)s)",
+        "learn this many merges (subword-nmt) or pieces (sentencepiece) (default: %(default)s)",
         32000,
         type=positive,
     )
@@ -61,7 +61,7 @@ class Learning:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on the numbers of pieces in a training pair."""
+    """Limits on the number of pieces on each side of a training pair, and on their ratio."""
 
     shortest: int = option(
         "drop training pairs in which a side has fewer pieces than this (default: %(default)s)",
@@ -190,7 +190,7 @@ class Job:
         return self.file(split, f"clean{self.variant}")
 
     def segmenters(self) -> tuple[Path, Path]:
-        """The files of the source segmenter and of the target segmenter, which may be the same."""
+        """Return the files of the source and target segmenters, which may be the same file."""
         source = self.work / self.config.segmenter_file
         return source, self.work / TARGET_SEGMENTER if self.learning.separate else source
 
@@ -209,8 +209,8 @@ def suited_segmenter(source: str, target: str, train: str | None, out: Path) -> 
     """Choose the segmenter for a corpus: subword-nmt, or sentencepiece for text without spaces.
 
     If the language is unknown, the training text is searched for spaces. If `out` already contains
-    data segmented by subword-nmt, subword-nmt is returned. The reason for an unexpected choice is
-    printed.
+    data segmented by subword-nmt, subword-nmt is returned. If the text has no spaces, the choice is
+    explained in the log.
 
     train: the prefix of the training texts; None if the source is a treebank.
     """

@@ -32,9 +32,10 @@ def rewrite_lines(change: Callable[[str], str], part: Part) -> None:
 
 
 def filter_lines(limits: Limits | None, part: Part) -> dict:
-    """Filter parallel lines by limits on the first two files; keep all lines if `limits` is None.
+    """Copy the parallel lines whose source and target (the first two files) are within the limits.
 
-    Return how many lines were read and kept, and how many each limit removed.
+    If `limits` is None, copy all lines. Return how many lines were read and kept, and how many each
+    limit removed.
     """
     lines = kept = 0
     dropped: Counter[str] = Counter()
@@ -51,7 +52,7 @@ def filter_lines(limits: Limits | None, part: Part) -> dict:
 
 
 def align_lines(separator: str, part: Part) -> dict:
-    """Convert word alignments to piece alignments, and return the number of aligned lines.
+    """Convert word alignments to piece alignments; return how many lines contain alignments.
 
     separator: the suffix of all pieces except the last piece of a word.
     """
@@ -89,9 +90,9 @@ def pieces_of_words(pieces: Sequence[str], separator: str, where: str) -> list[r
 
 
 def aligned_words(pair: str, sides: Sequence[list[range]], where: str) -> list[range]:
-    """Return the pieces of the two words in an alignment such as 3-1.
+    """Return the ranges of piece indices of the two words in an alignment such as 3-1.
 
-    Raises InputError if the alignment is invalid.
+    Raise an InputError if the alignment is invalid.
     """
     numbers = plain_numbers(pair.split("-"))
     if numbers is None or len(numbers) != 2:
@@ -113,7 +114,7 @@ def say_what_was_kept(
 ) -> None:
     """Log how many pairs of a split remain, and how many each limit has removed.
 
-    Raises InputError if no pair remains.
+    Raise an InputError if no pair remains.
     """
     lines, kept = (sum(answer[what] for answer in answers) for what in ("lines", "kept"))
     dropped: Counter[str] = Counter()

@@ -85,7 +85,7 @@ class PreparationRun:
         )
 
     def normalize(self, split: str, prefix: str) -> None:
-        """Normalise both sides of a split, and tokenise them if Moses is used."""
+        """Normalise both sides of a split, and tokenise each side for which Moses is selected."""
         raw = {language: f"{prefix}.{language}" for language in (self.source, self.target)}
         aligned = [given_alignments(prefix)] if self.job.is_aligned(split) else []
         if same_number_of_lines([*raw.values(), *aligned]) == 0:
@@ -133,7 +133,7 @@ class PreparationRun:
         )
 
     def case_of(self, language: str) -> list[str]:
-        """Return the part of a text's fingerprint that records whether the text is lowercased."""
+        """Return ["lowercase"] if normalisation also lowercases this language, otherwise []."""
         lower = self.config.lowercase and language == self.target
         return ["lowercase"] if lower else []
 
@@ -144,7 +144,7 @@ class PreparationRun:
         self.by_lines.do(f"lowercase.{split}", None, [text], [out], lower)
 
     def cased(self, split: str) -> str:
-        """Return the source file to segment in its original case."""
+        """Return the source file to segment, as it is before lowercasing."""
         kind = "words" if self.config.splits_parsers_words else f"text.{self.source}"
         return self.job.file(split, kind)
 

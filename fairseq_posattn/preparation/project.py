@@ -32,7 +32,8 @@ from fairseq_posattn.work.lines import Part
 class ProjectionInputs:
     """The options and files of a projection; all files contain the same sentences.
 
-    parents: None if the sentences have no trees; this requires control trees that need no parser.
+    parents: None if the sentences have no trees; `control` must then be one that needs no trees,
+        such as chain.
     control: the control trees that replace the trees of the sentences.
     """
 
@@ -42,7 +43,7 @@ class ProjectionInputs:
     )
     pieces: str = option("read pieces from this file, made by posattn segment", required=True)
     text: str | None = option(
-        "with --sentencepiece: read the text that the model segmented from this file", None
+        "with --sentencepiece: file with the text that the model segmented", None
     )
     sentencepiece: str | None = option(
         "sentencepiece model that produced the pieces", None, "", "MODEL"
@@ -124,7 +125,7 @@ def tree_of(sentence: Sentence, counts: Sequence[int], inputs: ProjectionInputs)
 def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
     """Yield the sentences with their control trees.
 
-    With --missing-tree flat, flat trees are first created for sentences without trees.
+    With --missing-tree flat, a sentence without a tree first receives a flat tree.
     """
     labels = iter(read_lines(inputs.labels)) if inputs.labels else None
     lines = zip(read_words(inputs.words), read_own_parents(inputs), strict=True)
@@ -168,7 +169,7 @@ def read_own_parents(inputs: ProjectionInputs) -> Iterator[Parents]:
 def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: str) -> list:
     """Return the spans of the pieces of a line.
 
-    Raises InputError if the line was segmented with a different model.
+    Raise an InputError if a different model produced the pieces.
     """
     if segmenter.segment(text) != pieces:
         raise InputError(

@@ -52,7 +52,7 @@ def learn_sentencepiece(
             model_type=kind,
             vocab_size=symbols,
             character_coverage=coverage,
-            num_threads=1,  # for the same model on all machines
+            num_threads=1,  # so that all machines learn the same model
             minloglevel=1,
         )
     except (RuntimeError, ValueError) as error:
@@ -84,7 +84,7 @@ def why_not_learnt(error: str, symbols: int) -> str:
 
 
 def learn_words(model: str) -> None:
-    """Write a placeholder for a model, because --segmenter words does not require learning."""
+    """Write a placeholder instead of a model, because --segmenter words learns nothing."""
     with written_whole(model) as file:
         file.write("words\n")
 
@@ -92,7 +92,7 @@ def learn_words(model: str) -> None:
 class Lines:
     """Iterates over the lines of several texts.
 
-    error: an exception raised while reading, which sentencepiece would otherwise replace.
+    error: the exception raised while reading, if any; sentencepiece replaces it by its own.
     """
 
     def __init__(self, texts: Sequence[str]):
@@ -109,7 +109,7 @@ class Lines:
 
 
 def apply(segmenter: Segmenter, text: str, out: str) -> None:
-    """Segment each line of a text."""
+    """Segment each line of a text, and write the pieces to `out`."""
     with written_whole(out) as file:
         lines = None if is_stream(Path(text)) else count_lines(text)
         for number, line in enumerate(progress(read_lines(text), lines), start=1):
@@ -118,7 +118,7 @@ def apply(segmenter: Segmenter, text: str, out: str) -> None:
 
 
 def refuse_marked(segmenter: Segmenter, line: str, where: str) -> None:
-    """Raise an InputError if a word ends in the piece separator and would join the next word."""
+    """Raise an InputError if a word ends in the separator, which would join it to the next word."""
     if isinstance(segmenter, SubwordNmt) and segmenter.separator in line:
         try:
             segmenter.spans(line)

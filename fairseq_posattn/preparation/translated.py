@@ -23,11 +23,11 @@ from fairseq_posattn.trees.conllu import (
 from fairseq_posattn.trees.lines import words_line
 
 NONE = ("", "...", "…")  # comments of sentences without a translation
-SHOWN = 5  # how many names of left-out sentences the log shows for each reason
+SHOWN = 5  # maximum number of excluded sentences that the log names for each reason
 
 
 def files_of(prefix: str, languages: Sequence[str], aligned: bool = False) -> list[str]:
-    """Return the files of `write_translated`: trees, texts, excluded sentences and alignments."""
+    """Return the files that `write_translated` writes: trees, texts, exclusions and alignments."""
     kinds = ["conllu", *languages, "left_out", *([ALIGN] if aligned else [])]
     return [f"{prefix}.{kind}" for kind in kinds]
 
@@ -106,7 +106,7 @@ def write_translated(
 
 
 def named_blocks(path: str, align_by: str) -> dict[str, ConlluBlock]:
-    """Return the named sentences of a treebank, by name."""
+    """Return the sentences of a treebank, by the value of their comment `align_by`."""
     found: dict[str, ConlluBlock] = {}
     seen: dict[str, int] = {}
     for block in read_blocks(path):
@@ -116,7 +116,7 @@ def named_blocks(path: str, align_by: str) -> dict[str, ConlluBlock]:
 
 
 def name_of(block: ConlluBlock, align_by: str, seen: dict[str, int]) -> str | None:
-    """Return the name of a sentence, or None; raise an InputError if the name is not unique."""
+    """Return a sentence's comment `align_by`, or None; raise an InputError if it is not unique."""
     name = comment_of(block, align_by)
     if name is not None and seen.setdefault(name, block.line) != block.line:
         raise InputError(

@@ -24,7 +24,7 @@ DEPS = 8  # the column of enhanced dependencies, which are removed from control 
 
 @dataclass
 class Extracted:
-    """The numbers of extracted sentences and words."""
+    """How many sentences and words were extracted, and how many sentences have no tree."""
 
     sentences: int = 0
     words: int = 0

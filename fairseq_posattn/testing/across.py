@@ -13,7 +13,7 @@ from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, 
 from fairseq_posattn.testing.layer import Attention, attention, mechanisms_of
 from fairseq_posattn.testing.outcomes import BrokenPromise, NotApplicable, expect_same
 
-TARGETS = TREES[::-1]  # the shortest target belongs to the longest source
+TARGETS = TREES[::-1]  # the longest source has the shortest target
 LOOK = "take positions from ctx.from_diagonal(), ctx.query_positions or ctx.positions"
 
 
@@ -41,10 +41,10 @@ class Pairs:
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output of cross-attention and, if requested, the weights.
 
-        The queries are the last `queries` of the first `end` target columns; by default, all
-        columns. The output has the shape (Q, B, C).
+        The target is truncated to `end` columns, and the last `queries` of these are the queries.
+        By default, all target columns are queries. The output has the shape (Q, B, C).
 
-        memory: stores tensors of earlier steps in incremental decoding.
+        memory: a dictionary in which tensors are stored for later steps of incremental decoding.
         """
         brackets = None if self.brackets is None else self.brackets[:, :end]
         padding = ~self.real_source, ~self.real_target[:, :end]
@@ -94,7 +94,7 @@ def crossing_is_the_same_in_a_batch_and_in_steps(specification: str) -> None:
 
 
 def crossing_takes_either_way(specification: str) -> None:
-    """Check that cross-attention ignores padding and is the same with and without weights."""
+    """Check that cross-attention ignores padding, and that requesting weights changes nothing."""
     require_crossing(specification)
     module, batch = attention(specification, cross=True), pairs()
     out, weights = batch.attend(module, need_weights=True)

@@ -1,4 +1,7 @@
-"""Checks that the output for a sentence depends neither on padding nor on other sentences."""
+"""Checks of shapes, gradients and the use of trees.
+
+They also check that the output for a sentence depends neither on padding nor on other sentences.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +160,7 @@ def empty_rows_stay_finite(specification: str) -> None:
 
 
 def rows_of_padding_stay_finite(specification: str) -> None:
-    """Check that padded batches with large scores give finite outputs, also in half precision."""
+    """Check that padded batches with large scores give finite outputs in bfloat16 and float32."""
     ctx = context(TREES, length=14)
     for dtype in (torch.bfloat16, torch.float32):
         module = attention(specification).to(dtype)

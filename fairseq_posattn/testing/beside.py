@@ -61,7 +61,8 @@ def is_allowed(specification: str) -> bool:
 
 
 WINDOW = "window(size=5)"
-# The first sentence fills several blocks; the others end within a later block or the first one.
+# Banded attention splits sentences into blocks. The shorter sentences leave blocks partly or fully
+# padded.
 LONG_TREES = [random_tree(170, 5), random_tree(90, 6), random_tree(1, 7), random_tree(0, 8)]
 
 

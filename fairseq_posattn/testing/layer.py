@@ -29,7 +29,7 @@ from fairseq_posattn.core.specification import parse
 
 HEADS = 4
 STD = 0.5  # standard deviation of random parameters
-RANDOM: ContextVar[bool] = ContextVar("RANDOM", default=True)  # whether parameters are random
+RANDOM: ContextVar[bool] = ContextVar("RANDOM", default=True)  # draw mechanism parameters at random
 SHAPE = AttentionShape(HEADS, WIDTH // HEADS, max_positions=16, brackets=True, **LABELS)
 
 
@@ -43,7 +43,7 @@ class Attention(MultiheadSelfAttention):
         need_weights: bool = False,
         observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Apply `before`, and return the output and the weights as the base class does."""
+        """Apply the `before` stage, and return the output and, if requested, the weights."""
         return super().forward(self.before(x, ctx, observe), ctx, need_weights, observe)
 
     def with_weights(self, x: Tensor, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
@@ -57,10 +57,10 @@ class Attention(MultiheadSelfAttention):
 
 
 def attention(specification: str, seed: int = 0, cross: bool = False) -> Attention:
-    """Return a layer in double precision and evaluation mode.
+    """Return a layer with the specified mechanisms, in double precision and evaluation mode.
 
-    If RANDOM is set, the parameters of its mechanisms are random. Otherwise, they have their
-    initial values.
+    If RANDOM is true, the parameters of the mechanisms are drawn from N(0, STD). Otherwise, they
+    have their initial values.
     """
     module = fresh(specification, seed, cross)
     for parameter in module.mechanisms.parameters() if RANDOM.get() else ():
@@ -81,7 +81,7 @@ def written(name: str, options: str) -> str:
 
 
 def beside_plain(specification: str) -> tuple[Attention, Attention]:
-    """Return a layer of plain attention, and a layer with mechanisms and the same projections."""
+    """Return a layer of plain attention, and one with mechanisms and equal projection weights."""
     plain, other = attention(""), attention(specification)
     other.load_state_dict(plain.state_dict(), strict=False)
     return plain, other

@@ -73,14 +73,14 @@ def shape_of(x: Tensor) -> str:
 
 
 Check = Callable[[str], None]
-SOME_VALUES: set[Check] = set()  # checks that need to pass only once
+SOME_VALUES: set[Check] = set()  # checks decorated with `for_some_values`
 
 
 def for_some_values(check: Check) -> Check:
-    """Decorator for checks that need to pass only once.
+    """Mark a check for which it suffices to pass with either initial or random parameters.
 
-    They pass with the initial parameters of the class or with parameters drawn from N(0, STD). All
-    other checks must pass with the latter.
+    Random parameters are drawn from N(0, STD). All checks without this decorator must pass with
+    random parameters.
     """
     SOME_VALUES.add(check)
     return check
@@ -105,7 +105,7 @@ class Outcome:
 def outcome_of(check: Check, specification: str) -> Outcome:
     """Run a check.
 
-    The message of a failed check states whether the parameters were initial or random.
+    If it fails with random parameters, the message states whether it also fails with initial ones.
     """
     some = check in SOME_VALUES
     first = outcome_with(check, specification, random=not some)
@@ -162,9 +162,9 @@ def unexpected(error: Exception, mechanisms: list[type[Mechanism]]) -> str:
 
 
 def places_of(mechanisms: list[type[Mechanism]], methods: Iterable[str]) -> list[str]:
-    """Return the methods that the mechanisms override, such as 'Mine.bias (mine.py:12)'.
+    """Return those of the methods that the mechanisms override, as in 'Mine.bias (mine.py:12)'.
 
-    If they override none of these methods, return the classes instead.
+    If they override none of these methods, return the classes of the mechanisms instead.
     """
     found = []
     for mechanism in mechanisms:

@@ -74,7 +74,7 @@ def is_module(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
-        if f"{name}.".startswith(f"{error.name}."):  # not a module that the package imports
+        if f"{name}.".startswith(f"{error.name}."):  # `name` is missing, not one of its imports
             return False
         raise
 

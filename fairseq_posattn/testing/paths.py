@@ -1,4 +1,4 @@
-"""Checks that the fused kernel, explicit computation and incremental decoding are equivalent."""
+"""Checks of the fused kernel, dropout, half precision and incremental decoding."""
 
 from __future__ import annotations
 

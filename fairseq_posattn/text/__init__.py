@@ -1,1 +1,1 @@
-"""Segment raw lines into pieces, and provide their trees."""
+"""Segment and parse raw text, and read and write tagged text."""

@@ -111,7 +111,7 @@ def key(name: str) -> str:
 
 @cache
 def table() -> dict[str, tuple[str, str]]:
-    """Return the code and the English name of each language, by all of its codes and names."""
+    """Map every code and name of a language to its main code and its main English name."""
     found = {}
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         words = [] if line.startswith("#") else line.split()

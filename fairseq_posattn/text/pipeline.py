@@ -161,7 +161,7 @@ class TextPipeline:
 
     @property
     def separator(self) -> str:
-        """The piece separator, as specified by --piece-separator."""
+        """The piece separator, in the format of --piece-separator."""
         return self.config.separator if self.config.splits_words else SPACE
 
     # source

@@ -18,7 +18,7 @@ from fairseq_posattn.trees.sentence import OPEN_BOX, escape_whitespace
 if TYPE_CHECKING:
     from subword_nmt.apply_bpe import BPE
 
-SPACE = "\u2581"  # sentencepiece's mark for a space
+SPACE = "\u2581"  # sentencepiece's symbol for a space
 VERSION = re.compile(r"#version: 0\.[12](\.0)*")  # supported versions of merge files
 
 
@@ -40,7 +40,7 @@ class Segmentation:
     """The settings of subword-nmt.
 
     codes: the merge file.
-    separator: the mark at the end of each piece except the last one of a word.
+    separator: the string that is appended to each piece of a word except the last one.
     vocabulary, threshold: a file of pieces with counts, and the count below which a piece is split
         further.
     """
@@ -91,7 +91,7 @@ class Words(SubwordNmt):
 
 
 class SentencePiece:
-    """Splits raw text with sentencepiece (Kudo and Richardson 2018), by a unigram model or BPE."""
+    """Splits raw text with a unigram or BPE model of sentencepiece (Kudo and Richardson 2018)."""
 
     def __init__(self, model: str):
         import sentencepiece
@@ -113,7 +113,10 @@ class SentencePiece:
         return [(before[begin], before[end]) for begin, end in self.offsets(line)]
 
     def offsets(self, line: str) -> Sequence[Span]:
-        """Return sentencepiece's offsets, because it may change the number of characters."""
+        """Return the character offsets of the pieces in the line, as reported by sentencepiece.
+
+        They cannot be computed from the pieces, because normalisation may add or remove characters.
+        """
         try:
             offsets: list[Span]
             offsets = self.processor.encode(line, return_type="offset_mapping")["offsets"]
@@ -138,7 +141,7 @@ def load_bpe(segmentation: Segmentation) -> BPE:
 def _merges(codes: str) -> Iterator[str]:
     """Yield the lines of a merge file.
 
-    Raises InputError for an invalid line, because subword-nmt would exit.
+    Raises InputError for an invalid line, for which subword-nmt itself would call sys.exit.
     """
     number = 0
     for number, line in enumerate(read_lines(codes), start=1):

@@ -11,7 +11,7 @@ from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.sentence import Tree
 from fairseq_posattn.trees.store_format import LABELLED_WORD, WORD
 
-Numbers = tuple[Sequence[int], Sequence[int]]  # of the relations and of the parts of speech
+Numbers = tuple[Sequence[int], Sequence[int]]  # indices of relations and of parts of speech
 
 
 def pack(

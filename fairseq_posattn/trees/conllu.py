@@ -1,10 +1,10 @@
 """Read and write trees in the CoNLL-U format (https://universaldependencies.org/format.html).
 
-Only the columns ID, FORM and HEAD are read, except by `parse_all_columns`. Comments and empty nodes
-(such as 8.1) are skipped. For multiword tokens (such as 3-4), the form and the range of words are
-stored. A block that contains only comments represents an empty sentence, so that sentences remain
-aligned with the lines of the text file. A sentence has no tree if its HEAD column contains only
-`_`.
+Only the columns ID, FORM and HEAD are read, except by `parse_all_columns` and `raw_text`. Comments
+and empty nodes (such as 8.1) are skipped. For multiword tokens (such as 3-4), the form and the
+range of words are stored. A block that contains only comments represents an empty sentence, so that
+sentences remain aligned with the lines of the text file. A sentence has no tree if its HEAD column
+contains only `_`.
 """
 
 import re
@@ -220,7 +220,7 @@ def raw_text(block: ConlluBlock) -> str:
     if (text := text_of(block)) is not None:
         return text.strip()
     parse_block(block, "first")  # validates the block
-    spelled, inside = "", 0  # words up to index `inside` belong to a multiword token
+    spelled, inside = "", 0  # words up to ID `inside` are already spelled
     for columns in (line.split("\t") for line in block.lines if line[0] != "#"):
         first, _, last = columns[0].partition("-")
         if "." not in first and int(first) > inside:

@@ -164,7 +164,7 @@ def shuffled(
 ) -> tuple[list[int], list[str]]:
     """Permute the words of a tree.
 
-    In the new tree, word `order[k]` takes the place and the relation of word k.
+    In the new tree, word `order[k]` takes over the node of word k in the old tree and its relation.
     """
     parents_after, relations_after = [0] * len(order), [""] * len(order)
     for word, place in enumerate(order):

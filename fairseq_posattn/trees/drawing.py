@@ -108,7 +108,7 @@ class TreeLayout:
         return found
 
     def middles(self) -> list[float]:
-        """Return the x coordinate of each word's centre, with space for words, arcs and labels."""
+        """Return the x coordinates of the words' centres, with space for words, arcs and labels."""
         halves = [max(width_of(word, LETTER), LETTER) / 2 for word in self.words]
         for arc, offset in self.offsets.items():
             halves[arc.parent] = max(halves[arc.parent], abs(offset) + 2)

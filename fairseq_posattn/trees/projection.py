@@ -87,7 +87,7 @@ def _plain(text: str) -> str:
         for character in unicodedata.normalize("NFKD", text)
         if character not in NOT_SHOWN and unicodedata.category(character)[0] not in "CZ"
     )
-    # together they unify the final sigma of Greek and the dotless i of Turkish
+    # upper and casefold together unify the final sigma of Greek and the dotless i of Turkish
     return "".join(found).upper().casefold()
 
 
@@ -120,8 +120,8 @@ def project_spans(
 def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[int]:
     """Return the words, starting at `first`, that overlap the span (begin, end).
 
-    If no word overlaps a span at the end of the line, return the words of the last token, of which
-    a multiword token has several.
+    If the span is after the last character, no word overlaps it. In this case, return the words of
+    the last token; a multiword token has several words.
     """
     last = first
     while last < len(words) and words[last][0] < end:

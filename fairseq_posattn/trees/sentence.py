@@ -138,7 +138,7 @@ def of_tokens(
 
         Parsed(["im", "Haus"], [3, 3, 0], words_of_token=[2, 1])  # words im/1, im/2, Haus
 
-    Parsers use this function under its public name, Parsed.
+    Custom parsers call this function by its public name, Parsed.
 
     words_of_token: number of words of each token, or None if every token is one word.
     relations, tags: the relation and the universal part of speech of each word.
@@ -159,7 +159,7 @@ def of_tokens(
 
 
 def numbered(token: str, count: int) -> list[str]:
-    """Return the names of a token's words, as in im/1 and im/2; a single word keeps the token."""
+    """Return the names of a token's words, as in im/1 and im/2; a single word is not numbered."""
     return [token] if count == 1 else [f"{token}/{k + 1}" for k in range(count)]
 
 

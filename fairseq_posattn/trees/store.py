@@ -61,7 +61,7 @@ Integers = NDArray[np.integer[Any]]
 
 
 class TreeWriter:
-    """Writes both files atomically; call `finish` after adding the last tree.
+    """Writes the two tree files atomically; call `finish` after adding the last tree.
 
         with TreeWriter("data/train.de-en") as trees:
             trees.add([2, 0], [1, 2], source)  # two words, three pieces
@@ -128,7 +128,7 @@ class TreeWriter:
         self.checksums.append(checksum(source))
 
     def add_file(self, trees: TreeFile) -> None:
-        """Append all trees of another file, which must have labels if and only if this one has."""
+        """Append all trees of another file; either both files must have labels, or neither."""
         for begin in range(0, len(trees), BLOCK):
             sentences = np.arange(begin, min(begin + BLOCK, len(trees)))
             records, lengths = trees.read(sentences)

@@ -79,7 +79,7 @@ def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> bytes:
 def index_fingerprint(header: NDArray[np.void], body: NDArray[np.uint8]) -> bytes:
     """Return a digest of an index, excluding the header field that stores this digest.
 
-    As in `fingerprint`, only some blocks of a large body are read.
+    If the body is larger than 64 MiB, only 1,024 blocks of it are read.
     """
     digest = hashlib.blake2b(digest_size=16)
     blank = header.copy()

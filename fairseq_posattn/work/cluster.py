@@ -37,7 +37,7 @@ class Cluster:
         "slurm: submit the jobs to this partition (default: the cluster's default)", ""
     )
     time: str = option(
-        "slurm: time limit of each job in the array of at most 1,000 jobs (default: %(default)s)",
+        "slurm: time limit of each job; at most 1,000 jobs share the shards (default: %(default)s)",
         "24:00:00",
     )
     memory_gb: int = option(

@@ -1,4 +1,4 @@
-"""Split the inputs of a step into shards. Later runs read the plan and resume the work."""
+"""Split the inputs of a step into shards, and store the plan so that later runs can resume."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from fairseq_posattn.work.made import Made
 def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
     """Return the plan of an earlier run, or split the inputs into shards if there is none.
 
-    Raise an InputError if an earlier run of a step with a record used other options.
+    For a step with a record, raise an InputError if an earlier run with other options has finished
+    shards or submitted them to Slurm.
     """
     key = {**step.key(), "shard_lines": shard_lines} if step.record else None
     if (folder / PLAN).exists() and (work := planned_before(step, folder)):

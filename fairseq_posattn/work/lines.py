@@ -56,14 +56,13 @@ def lines_of(path: str) -> Iterator[bytes]:
 class LineStep:
     """A step that processes each line of its input files independently.
 
-    name: the name in messages and of cluster jobs.
-    act: a function that writes the outputs of a part, and may return a JSON object; it must be
-        picklable.
+    name: the name of the step in messages, and the name of its cluster jobs.
+    act: a picklable function that writes the outputs of a part. It may return a JSON object.
     join: a function that joins the outputs of all shards; by default, they are concatenated.
     read: a function that yields the lines of an input file.
     record: path of a record of the outputs, which is written after joining. With a record, Slurm
-        also runs a job that joins the outputs. Without a record, the caller must check inputs and
-        options.
+        also runs a job that joins the outputs. Without a record, the caller must check that inputs
+        and options have not changed.
     choices: the options on which the outputs depend.
     verb, done: verb forms for messages about jobs (`parses`) and about lines (`parsed`).
     on_gpus: whether each local worker is assigned one of the GPUs, if there are any.
@@ -138,7 +137,7 @@ class LineWork:
 
     @property
     def for_workers(self) -> LineWork:
-        """Return a copy for other processes without `join`, which need not be picklable."""
+        """Return a copy to send to workers; it lacks `join`, which need not be picklable."""
         return replace(self, step=replace(self.step, join=None))
 
 

@@ -7,8 +7,8 @@ A record is a JSON file that is written after the output files:
     answer   further information about the result
     sha256   the checksum of this record, if it has an answer
 
-If a record exists, the result is therefore complete. Programs compare the key and the outputs with
-the record, and recompute the result if they differ.
+If a record contains `outputs`, the result is therefore complete. Programs compare the key and the
+outputs with the record, and recompute the result if they differ.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ class Steps:
     ) -> None:
         """Run `action` unless its outputs already exist for the same options and inputs.
 
-        forget: a function that removes the files of an interrupted action with other options.
+        forget: a function that removes the files of an earlier, interrupted action. It is called
+            unless the earlier action had the same options and inputs.
         """
         record = self.records / f"{name}.json"
         key, before = digest([choices, *map(self.state, inputs)]), Made.read(record)

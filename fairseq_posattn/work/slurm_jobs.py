@@ -100,7 +100,7 @@ class Jobs:
             subprocess.run(["scancel", "--quiet", self.last.join], capture_output=True, check=False)
 
     def failures(self, work: LineWork) -> list[str]:
-        """Return a summary of the failed tasks, and one line for each of the first few tasks."""
+        """Return a summary of the failed tasks, and the log line of up to SHOWN_FAILURES tasks."""
         pending, shards, size = set(work.pending()), self.last.shards, self.last.shards_per_task
         tasks = [shards[k : k + size] for k in range(0, len(shards), size)]
         failed = [k for k, of_task in enumerate(tasks) if pending.intersection(of_task)]

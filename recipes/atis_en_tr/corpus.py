@@ -30,7 +30,7 @@ def collect(collector: Collector) -> None:
 
 
 def order(source: str, target: str) -> str:
-    """Return `same` or `crossed` for the order of shared words, or `few` for less than two."""
+    """Return the order of shared words: `same`, `crossed`, or `few` if there are fewer than two."""
     ours, theirs = words_in(source), words_in(target)
     there = [theirs.index(word) for word in ours if word in theirs]
     if len(there) < 2:
@@ -39,6 +39,6 @@ def order(source: str, target: str) -> str:
 
 
 def words_in(line: str) -> list[str]:
-    """Return the words of at least two letters that occur once in a line, without suffixes."""
+    """Return the words of at least two characters that occur once in a line, without suffixes."""
     words = [re.split("['’]", word)[0].lower() for word in line.split()]
     return [word for word in words if len(word) > 1 and words.count(word) == 1]

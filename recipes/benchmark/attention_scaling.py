@@ -76,7 +76,7 @@ class Cell:
 
 
 def cells_of_length(length: int, specifications: list[str], args) -> list[Cell]:
-    """Return all kinds of attention at one length."""
+    """Return the cells of one sentence length: full attention, and each specification."""
     shape = AttentionShape(args.heads, args.width // args.heads, max_positions=length)
     batch = max(1, args.tokens // length)
     q, k, v, of_out = (heads_of_random_input(length, batch, shape) for _ in range(4))
@@ -87,14 +87,14 @@ def cells_of_length(length: int, specifications: list[str], args) -> list[Cell]:
 
 
 def heads_of_random_input(length: int, batch: int, shape: AttentionShape) -> Tensor:
-    """Return random input B H T D, in the memory layout T B C of a layer's projections."""
+    """Return a random tensor of shape B H T D, in the memory layout T B C of a projection."""
     dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float32
     x = torch.randn(length, batch, shape.heads, shape.head_width, device=DEVICE, dtype=dtype)
     return x.permute(1, 2, 0, 3)
 
 
 def through_pipeline(specification: str, shape: AttentionShape, weights=False) -> Attention:
-    """Return the attention of a specification, with or without the weights."""
+    """Return a function that computes the attention; `weights` excludes the fused kernel."""
     mechanisms = AttentionSpecification(specification).build(0, shape)
     needs_tree = any(m.needs_tree for m in mechanisms)
 
@@ -108,7 +108,7 @@ def through_pipeline(specification: str, shape: AttentionShape, weights=False) -
 
 @functools.cache
 def parents_of_words(batch: int, words: int) -> Tensor:
-    """Return random parents, B W: each word's parent precedes it, and the first is the root."""
+    """Return random parents (B W): each word's parent precedes it, and the first is the root."""
     share = torch.rand(batch, words, generator=torch.Generator().manual_seed(1))
     return (share * torch.arange(words)).long().to(DEVICE)
 

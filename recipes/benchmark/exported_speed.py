@@ -46,7 +46,7 @@ class Request(OnData):
 
 
 def with_fairseq(request: Request, int8: bool) -> Callable[[], list[str]]:
-    """Return a function that translates the subset, in the order of the sentences."""
+    """Return a function that translates the subset with fairseq, in corpus order."""
     loaded = request.load()
     task, codec = loaded.task, PipelineCodec(TextPipeline.load(request.data))
     task.load_dataset(request.gen_subset)
@@ -72,7 +72,7 @@ def with_fairseq(request: Request, int8: bool) -> Callable[[], list[str]]:
 def with_ctranslate2(
     request: Request, folder: Path, kind: str, lines: list[str]
 ) -> Callable[[], list[str]]:
-    """Return a function that translates the lines in batches sorted by length, like fairseq."""
+    """Return a function that translates the lines with CTranslate2, in batches sorted by length."""
     about = ExportRequest(
         to="ctranslate2",
         path=request.path,

@@ -1,8 +1,8 @@
 """Check and measure everything on one GPU; see `gpu.sh` for its usage.
 
-a: every mechanism, with all its examples, in float32, bfloat16 and float16 compared with float64
-   on the CPU, with finite gradients; short trainings of each mechanism, with fairseq-train in all
-   its precisions, and with torchrun (NCCL), in which the loss must decrease.
+a: with each of a mechanism's example options, the output in float32, bfloat16 and float16 must be
+   close to that in float64 on the CPU, and gradients must be finite; in short trainings of each
+   mechanism, with fairseq-train in all its precisions, and with torchrun, the loss must decrease.
 b: training speed of all mechanisms in bfloat16 at the sizes Base and Big, translation speed, and
    peak memory (`train_speed.py`, `generate_speed.py`).
 c: windows compared with FlexAttention, flash-attn and local-attention, if installed (`peers.py`),
@@ -102,7 +102,7 @@ def speeds(small: bool) -> Iterator[Cell]:
 
 
 def windows(small: bool) -> Iterator[Cell]:
-    """Yield the cells of part c: windows of other packages, and long inputs."""
+    """Yield the cells of part c: comparison with other packages, and long inputs."""
     for length in [300] if small else [1024, 4096, 16384]:
         options = ["--no-encoders", "--window-length", str(length)]
         options += ["--rounds", "2"] if small else []
@@ -138,7 +138,7 @@ def failure(printed: str) -> dict:
 
 
 def checked(specification: str) -> list[dict]:
-    """Check for each precision that the output is close to the CPU's and gradients are finite."""
+    """Check in each precision that outputs are close to the CPU's and that gradients are finite."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     rows = []
     for name, dtype in PRECISIONS.items():
@@ -215,7 +215,7 @@ def do_part(part: str, todo: list[Cell], out: Path, seconds: float) -> bool:
     """Run the remaining cells of a part within a time limit; return whether all are complete."""
     path, began = out / f"{part}.jsonl", time.monotonic()
     before = records(path)
-    with written_whole(path) as file:  # without a line that an interruption has truncated
+    with written_whole(path) as file:  # drop a line that an interruption has truncated
         file.writelines(json.dumps(record) + "\n" for record in before)
     done = {(record["machine"], record["name"]) for record in before}
     left = [cell for cell in todo if (machine(), cell.name) not in done]

@@ -5,7 +5,7 @@
 #   recipes/benchmark/gpu.sh OUT --part b    # one part: a checks, b training and translation, c windows
 #
 # If it is interrupted, or a part exceeds its time limit, run the same command again to resume.
-# --small tries all parts on any machine, even without a GPU, with sizes that are too small to measure.
+# --small tries all parts on any machine, even without a GPU, with sizes that are too small for measurements.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 # shellcheck source=recipes/common.sh

@@ -9,8 +9,8 @@ compiler; on a CPU, it has no backward pass, so it is only measured in inference
 everything is in bfloat16, FlexAttention is also trained, and flash-attn is measured, too.
 
 encoders, in training and inference: stock fairseq's encoder, ours, and torch.nn.TransformerEncoder
-with the same sizes, on batches with padding. torch's encoder reads vectors, while the time of the
-others includes their embeddings, which is small compared to that of the layers.
+with the same sizes, on batches with padding. torch's encoder receives embedded pieces; the others
+also compute the embeddings, which takes much less time than the layers.
 
 In each round, all cells of a group are measured in random order. Ratios state how many times faster
 ours is: the median of the rounds, with a 95 % bootstrap interval over the rounds. Packages that are
@@ -68,10 +68,10 @@ def ours(size: int) -> Windowed:
 
 
 def local_attention(size: int) -> Windowed | None:
-    """Return local-attention with the same window, or None if it is not installed.
+    """Return the windowed attention of local-attention, or None if it is not installed.
 
     Its windows are blocks of queries, which attend to the previous, the same and the next block.
-    `exact_windowsize` restricts each query to as many keys on either side as a block has.
+    `exact_windowsize` limits the number of keys on either side of a query to the block length.
     """
     if importlib.util.find_spec("local_attention") is None:
         return None
@@ -83,7 +83,7 @@ def local_attention(size: int) -> Windowed | None:
 
 
 def flex_attention(size: int, length: int) -> Windowed | None:
-    """Return torch's FlexAttention with the mask of a window, or None if torch is too old."""
+    """Return torch's FlexAttention with a window mask, or None if torch is too old."""
     try:
         from torch.nn.attention.flex_attention import create_block_mask
         from torch.nn.attention.flex_attention import flex_attention as flex
@@ -100,7 +100,7 @@ def flex_attention(size: int, length: int) -> Windowed | None:
 
 
 def flash_attention(size: int) -> Windowed | None:
-    """Return the window of flash-attn, or None without a GPU or if it is not installed."""
+    """Return the windowed attention of flash-attn, or None if it or a GPU is not available."""
     if DEVICE.type != "cuda" or importlib.util.find_spec("flash_attn") is None:
         return None
     from flash_attn import flash_attn_func
@@ -209,7 +209,7 @@ def add_steps(groups: dict[str, dict[str, Step]], name: str, module: nn.Module, 
 
 
 def compare(group: str, steps: dict[str, Step], rounds: int) -> list[dict]:
-    """Time the steps of a group in turn; return one row per package that ours is compared with."""
+    """Time the steps of a group in turn; return one row for each step other than ours."""
     for step in steps.values():
         for _ in range(2):
             step()

@@ -1,4 +1,4 @@
-"""Common functions of the benchmarks: synthetic corpora, models, timing in turns, and tables."""
+"""Common functions of the benchmarks: synthetic corpora, models, timing, and tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairseq_posattn.trees.sentence import Labels, Tree
 
 PLUGIN = str(Path(fairseq_posattn.__file__).parent)
 STOCK = "stock"
-RELATIONS = [f"relation{k}" for k in range(37)]  # as many as Universal Dependencies have
+RELATIONS = [f"relation{k}" for k in range(37)]  # as many as in Universal Dependencies
 TAGS = [f"tag{k}" for k in range(17)]
 SIZES = {  # width, width of the feed-forward layer, heads, layers
     "base": (512, 2048, 8, 6),
@@ -101,9 +101,9 @@ def write_pieces(prefix: Path, lengths: np.ndarray, vocabulary: int, rng) -> Non
 
 
 def random_tree(pieces: int, rng) -> tuple[list[int], list[int]]:
-    """Return the parents of a random tree's words, and their numbers of pieces.
+    """Return the parent and the number of pieces of each word of a random tree.
 
-    Words are added in random order; each is attached to the nearest word in the tree.
+    Words are added in random order; each is attached to the nearest word added before.
     """
     begins = rng.random(pieces) < 2 / 3
     begins[0] = True
@@ -134,7 +134,7 @@ def training_options(data: Path, model: Model | None, size: str) -> list[str]:
 
 
 def configure(data: Path, model: Model | None, size: str, *extra: str) -> Namespace:
-    """Return the configuration of a model that fairseq-train would create."""
+    """Return the configuration that fairseq-train would create for a model."""
     arguments = [*training_options(data, model, size), *extra]
     parser = options.get_training_parser()
     return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
@@ -169,7 +169,7 @@ def in_turns(candidates: dict[str, Callable[[int], float]], rounds: int) -> dict
 
 
 def seconds(step: Callable, *arguments) -> float:
-    """Return the duration of a step in seconds, including pending work of the GPU."""
+    """Return the duration of a step in seconds, until the GPU has finished it."""
     synchronize()
     began = time.perf_counter()
     step(*arguments)

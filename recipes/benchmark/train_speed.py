@@ -6,7 +6,7 @@ r"""Measure training speed and memory of specifications relative to fairseq's st
 A specification is ATTENTION, 'POSITIONS / ATTENTION', 'POSITIONS / ATTENTION / CROSS-ATTENTION' or
 'stock'. Options of fairseq-train for one model may follow it: 'stock; --optimizer fused_adam'. The
 default is every mechanism in its published layers, which takes 1.2 GB of memory and 2 minutes per
-mechanism. All models are trained in turns in one process on the same batches. Ratios are computed
+mechanism. All models are trained in turn in one process on the same batches. Ratios are computed
 within each round, with a 95 % bootstrap interval of their median. Peak memory is measured in a
 separate process for each model, without the memory that fairseq itself needs.
 """
@@ -103,7 +103,7 @@ class Training:
 def measure_speed(
     data: Path, specifications: list[str], args
 ) -> tuple[dict[str, list[float]], dict[str, int]]:
-    """Return the times of each model by round, and its number of parameters minus stock's."""
+    """Return the times of each model by round, and how many parameters it adds to stock fairseq."""
     trainings = {s: Training(data, s, args) for s in [STOCK, *specifications]}
     for training in trainings.values():
         for k in range(WARM_UP):

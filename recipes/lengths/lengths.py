@@ -2,7 +2,7 @@
 
     python recipes/lengths/lengths.py recipes/lengths/work
 
-Lengths are numbers of pieces without `</s>`. The models were trained on sources of at most 12
+Lengths are counted in pieces, without `</s>`. The models were trained on sources of at most 12
 pieces. Intervals are those of posattn score.
 """
 

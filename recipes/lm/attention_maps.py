@@ -4,7 +4,7 @@ r"""Draw the attention weights of language models, as in Figures 3 and 4 of Daga
         --path WORK/models/positional/checkpoint_best.pt [--path ...attentive/checkpoint_best.pt]
 
 There is one figure per sentence, with one panel per model. Rows are predicted words, and columns
-the words read so far, of which the first is </s> for the beginning of the sentence.
+are the words read so far; the first column is </s>, which marks the beginning of the sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INCHES_OF_A_WORD, MARGIN = 0.22, 1.4
 
 @torch.no_grad()
 def weights_of(model, path: Path, tokens: Tensor) -> Tensor:
-    """Return the attention weights (steps x words read, T T) of a model for tokens (T)."""
+    """Return a model's attention weights, steps x words read (T T), for tokens (T)."""
     features = model.extract_features(tokens[None].to(next(model.parameters()).device))
     weights = features[1].get("weights")
     if weights is None:
@@ -88,7 +88,7 @@ def main() -> None:
         help="checkpoint to draw; repeat the option for further models",
     )
     parser.add_argument(
-        "--split", default="test", help="split of the sentences (default: %(default)s)"
+        "--split", default="test", help="split that contains the sentences (default: %(default)s)"
     )
     parser.add_argument(
         "--sentences", type=int, nargs="+", help="numbers of the sentences to draw, counted from 1"

@@ -1,4 +1,4 @@
-"""Count words like the published perplexities (Dagan 2019).
+"""Count words as for the published perplexities (Dagan 2019).
 
 The authors' program truncates sentences after 36 words, including the end of the sentence. It reads
 all words except the 36th, and predicts all except the first. So a sentence of n <= 35 words has n
@@ -6,7 +6,7 @@ inputs and n - 1 targets, and a longer one has 35 of both. The sum of the target
 by the number of inputs.
 """
 
-WORDS_READ = 35  # maximum number of words that are read of a sentence
+WORDS_READ = 35  # maximum number of input words of a sentence
 AS_PUBLISHED = ("inputs_as_published", "targets_as_published")
 
 

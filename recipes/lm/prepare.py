@@ -5,8 +5,8 @@
 WikiText-2 is processed as in the authors' program. That program appends <eos> to each line of the
 corpus, and later to each sentence, so the last sentence of a line ends with two of them, and a
 blank line consists of two. fairseq-preprocess appends </s> to each line, so the second one is
-written here. counts.json contains the numbers of words that the authors' program would read and
-predict (see counting.py).
+written here. counts.json states how many words the authors' program would read and predict (see
+counting.py).
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def main() -> None:
         "--splitter",
         choices=("auto", "punkt", "rules"),
         default="auto",
-        help="sentence splitter for WikiText: nltk's punkt as published, our own rules, or punkt "
-        "if it is installed (auto, the default)",
+        help="sentence splitter for WikiText: nltk's punkt as published, our own rules, or (auto, "
+        "the default) punkt if it is installed and otherwise our rules",
     )
     parser.add_argument(
         "--words",

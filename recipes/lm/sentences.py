@@ -17,7 +17,7 @@ Splitter = Callable[[list[str]], Iterator[list[str]]]
 
 
 def by_rules(words: list[str]) -> Iterator[list[str]]:
-    """End sentences after a stop and closing marks, unless a lower-case word follows."""
+    """Split after `.`, `!` or `?` and closing marks, unless the next word continues a sentence."""
     start = position = 0
     while position < len(words):
         position += 1

@@ -29,7 +29,7 @@ def collect_test(collector: Collector, name: str) -> None:
                 f"{collector.folder} lacks {name}.src.sgm or {name}.ref*.sgm; copy the files of "
                 "the LDC there"
             )
-        for old in collector.raw.glob(f"{name}.ref*.sgm"):  # possibly from another folder
+        for old in collector.raw.glob(f"{name}.ref*.sgm"):  # left by an earlier run
             old.unlink()
         for path in (source, *references):
             shutil.copy(path, collector.raw)

@@ -1,8 +1,9 @@
 """Align each name in a logical form of SLOG with a word of the sentence.
 
-A verb is aligned by its role (`ccomp`, `xcomp`, or relative clause of a noun) with a child of its
-parent's word. A noun is aligned with an equal word below its parent's word. If a noun is repeated
-in the form, because a relative clause or an infinitive shares it, its word is higher in the tree.
+Each name is aligned after its parent in the form. A verb is aligned by its role (`ccomp`, `xcomp`,
+or relative clause of a noun) with a child of its parent's word, and a noun with an equal word among
+these children. If a relative clause or an infinitive shares a noun, the form repeats it, and its
+word is higher in the tree.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ VERBS = {"ccomp": "ccomp", "xcomp": "xcomp", "nmod": "acl:relcl"}  # role -> lab
 def aligned(
     words: Sequence[str], parents: Sequence[int], labels: Sequence[str], form: Node
 ) -> dict[int, int]:
-    """Return the index of the word for each name, by the position of the name in the form.
+    """Return, for the position of each name in the form, the index of its word.
 
     parents: counted from 1; 0 for the root.
     """

@@ -4,7 +4,7 @@
     python ../attachments.py raw/gen.conllu data.parsed.work/test1.conllu.xz \\
         --labels raw/gen.category
 
-UAS and LAS are computed like those of posattn train-parser, by the scorer of CoNLL 2018. `whole` is
+UAS and LAS are computed by the scorer of CoNLL 2018, like those of posattn train-parser. `whole` is
 the share of sentences in which all words have the correct parent.
 """
 

@@ -1,8 +1,8 @@
 """Extract the texts of SLOG (Li et al. 2023), with trees and alignments of words and forms.
 
 Each line of a file, or of a file in the zip, contains a sentence, its variable-free form and its
-category. The zip is not unpacked, because its authors keep it packed to avoid that language models
-are trained on it. The extracted texts are written to the work folder.
+category. SLOG's authors encrypt the zip so that no language model is trained on it; this program
+reads it without unpacking it. The extracted texts are written to the work folder.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ GENERALIZATION = "gen"
 GRAMMAR = "grammar"
 ZIPS = ("generalization_sets.zip", "generalization_half.zip")
 PASSWORD = "SLOG_PASSWORD"  # name of the environment variable
-SHAPE, BLANK = "shape", "w"  # the target of tree_only
-STRUCTURE = {*"(),=.?", "nmod"}  # in addition to the roles, which precede =
+SHAPE, BLANK = "shape", "w"  # target language and blank of slog/tree_only
+STRUCTURE = {*"(),=.?", "nmod"}  # not replaced by BLANK; roles, which precede =, are not, either
 
 
 def collect(collector: Collector) -> None:
@@ -46,9 +46,9 @@ def collect(collector: Collector) -> None:
 
 
 def parse(collector: Collector, corpus: Corpus) -> None:
-    """Copy the texts with trees parsed by the grammar of the training trees.
+    """Copy the texts, with trees parsed by a grammar that is estimated from the training trees.
 
-    The training trees themselves are not replaced.
+    The training text keeps its gold trees.
     """
     folder = collector.raw / GRAMMAR
     if not collector.shell.does(f"parse with the grammar of the training trees into {folder}"):
@@ -68,7 +68,7 @@ def parse(collector: Collector, corpus: Corpus) -> None:
 
 
 def published(collector: Collector, name: str) -> Path:
-    """Return the file of a text: a .tsv file, or the zip with the generalization sets."""
+    """Return the published file of a text: a .tsv file, or the zip with generalisation sets."""
     if name != GENERALIZATION:
         return collector.find(f"{name}.tsv")
     found = [path for path in map(collector.folder.joinpath, ZIPS) if path.exists()]
@@ -78,7 +78,7 @@ def published(collector: Collector, name: str) -> Path:
 
 
 def write(start: Path, path: Path, languages: Sequence[str]) -> None:
-    """Write the trees, both sides, alignments and categories of a file."""
+    """Write trees, both sides, alignments and categories of a file to START.*."""
     kinds = ("conllu", *languages, "align", "category")
     with written_together([f"{start}.{kind}" for kind in kinds]) as files:
         for where, line in lines_of(path):

@@ -4,7 +4,7 @@
 
 The kind of a wrong form is the first of these that applies:
 
-length: one form is a prefix of the other, or brackets are not closed.
+length: the generated or the correct form is a prefix of the other, or brackets are unbalanced.
 word: the forms are equal if all names are replaced by blanks.
 structure: any other error.
 """
@@ -24,7 +24,7 @@ KINDS = ("right", "structure", "word", "length")
 
 
 def kind_of(found: Sequence[str], right: Sequence[str]) -> str:
-    """Return the kind of error that a form has."""
+    """Return the kind of error in a generated form, or `right`."""
     if found == right:
         return "right"
     shorter = min(len(found), len(right))
@@ -34,7 +34,7 @@ def kind_of(found: Sequence[str], right: Sequence[str]) -> str:
 
 
 def blanked(form: Sequence[str]) -> list[str]:
-    """Replace each name by a blank, and remove the marks of definite nouns."""
+    """Replace each name by a blank, and remove `*`, which marks definite nouns."""
     words = ["=", *(word for word in form if word != "*")]
     return ["_" if before == "=" else word for before, word in pairwise(words)]
 

@@ -40,7 +40,7 @@ class Node:
 
     @property
     def bare(self) -> Node:
-        """The node as it occurs where the form repeats it, without edges."""
+        """The node without edges, as the form repeats it."""
         return Node(self.name, self.definite)
 
     @property
@@ -240,12 +240,12 @@ def subject_label(passive: bool) -> str:
 
 
 def is_form_of(word: str, verb: str) -> bool:
-    """Return whether a word may be a form of a verb; only `ate` has a different first letter."""
+    """Return whether a word may be a form of a verb: the same first letter, or `ate` for `eat`."""
     return word[:1] == verb[:1] or (word, verb) == ("ate", "eat")
 
 
 def prepositions(role: str) -> list[tuple[str, str]]:
-    """Return the possible prepositions of an argument after its verb, with its labels."""
+    """Return the prepositions that an argument may have after its verb, each with a label."""
     if role == "agent":
         return [("by", "obl:agent")]
     return [("to", "obl"), ("", "iobj")] if role == "recipient" else [("", "obj")]

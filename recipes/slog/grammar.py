@@ -3,8 +3,8 @@
 The children of a word are generated one after the other on each side, the nearest first. The
 probability of a child depends on the word, the previous child, and the opener of the word's phrase
 (`that` opens a clause, `on` a prepositional phrase), but neither on the depth of the phrase nor on
-its position in the sentence. So a noun has the same modifiers as a subject and as an object, at any
-depth. The best projective tree is found by dynamic programming.
+its position in the sentence. So a noun can have the same modifiers as a subject or as an object, at
+any depth. The best projective tree is found by dynamic programming.
 
 A phrase may also consist of its opener alone, such as `to` in `Who did Emma give the cake to`.
 Punctuation is attached to the root.
@@ -42,7 +42,7 @@ class Child(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An option for the next child of a word. child: the context that the following child sees."""
+    """A possible next child of a word. child: what the child after it is conditioned on."""
 
     phrase: Phrase
     label: str
@@ -50,7 +50,7 @@ class Step(NamedTuple):
     score: float
 
 
-FIRST = STOP = None  # before the first child, and after the last one
+FIRST = STOP = None  # before the first and after the last child
 Ends = tuple[int, int]  # first and last word of a part of a sentence
 
 
@@ -89,7 +89,7 @@ class Grammar:
                     before = child
 
     def _steps(self, word: str, phrase: Phrase, side: int, before: Child | None):
-        """Return the log-probability of ending a side, or None, and the possible next children."""
+        """Return the log-probability that no child follows, or None, and the possible children."""
         shares: dict[Child | None, float] = defaultdict(float)
         for closeness, context in enumerate(contexts(word, phrase)):
             counts = self.counts.get((context, side, before), {})

@@ -4,8 +4,8 @@
     python ../oracle.py data --path runs/walk.demo.seed1.*/averaged.pt --gen-subset test1
 
 At each position, the most probable piece given the correct prefix is compared with the correct one.
-Greedy search generates exactly the forms without an error. `one error` is the share of the other
-forms with a single wrong piece, and `errors` their mean number of wrong pieces.
+Greedy search generates exactly the forms without an error. Of the remaining forms, `one error` is
+the share with a single wrong piece, and `errors` is the mean number of wrong pieces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLUMNS = ("forms", "right", "one error", "errors", "pieces right")
 
 @torch.no_grad()
 def errors_of(loaded: Loaded, subset: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the index of each sentence, and its numbers of errors and of pieces."""
+    """Yield the index of each sentence, and how many errors and pieces it has."""
     loaded.task.load_dataset(subset)
     batches = loaded.task.get_batch_iterator(
         loaded.task.dataset(subset), max_tokens=TOKENS

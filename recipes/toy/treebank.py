@@ -64,7 +64,7 @@ class Entry(NamedTuple):
 
 # upos -> number of stems
 STEMS = {"NOUN": 60, "VERB": 30, "ADJ": 20}
-# word class (up to the dot it is the upos) -> (source suffix, target suffix, weight)
+# word class (upos, or upos.SUBCLASS) -> (source suffix, target suffix, weight)
 INFLECTIONS = {
     "NOUN": [("o", "u", 12), ("oni", "umak", 5), ("isko", "ellu", 2), ("iskoni", "ellumak", 1)],
     "VERB": [("at", "em", 3), ("udat", "arem", 2)],
@@ -204,7 +204,7 @@ def draw_relative_clause(rng: random.Random) -> Tree:
 
 
 def draw_prepositional_phrase(rng: random.Random, sites: tuple[str, ...]) -> Tree:
-    """Draw a phrase whose preposition allows these parents."""
+    """Draw a prepositional phrase whose preposition allows these parents."""
     complement = [*draw_adjectives(rng), draw_leaf(rng, "NOUN")]
     return combine([draw_leaf(rng, sites), combine(complement, top=len(complement) - 1)], top=0)
 

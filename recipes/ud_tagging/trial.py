@@ -1,8 +1,8 @@
 """Taggers on UD treebanks or PTB: create the data, and reproduce the tables of the paper.
 
-`prepare.sh ud_tagging --from DIR` needs a folder with one file each whose name contains train, dev
+`prepare.sh ud_tagging --from DIR` needs a folder with three files, whose names contain train, dev
 and test, or a folder of such folders. Options of posattn binarize-tagging may follow after --, or
---vectors FILE, which initialises 20,000 words with word vectors and freezes them, as on PTB.
+--vectors FILE, which selects a dictionary of 20,000 words with fixed word vectors, as on PTB.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Recipe(Trial):
         self.once(name, [*words, named], list(files.values()), [out / SETTINGS], make)
 
     def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
-        """Return the options of fairseq-train; those of PTB for corpora with word vectors."""
+        """Return the options of fairseq-train; corpora with word vectors use those for PTB."""
         options = super().options_of(row, corpus, seed)
         if self.vectors(corpus).exists():
             options["arch"] += "_ptb"
@@ -164,7 +164,7 @@ def file_of(folder: Path, split: str) -> Path:
 
 
 def figures(log: Path, kind: str) -> list[dict]:
-    """Return the JSON statistics of one kind (train, valid or test) in a log."""
+    """Return the JSON statistics of one kind (train, valid or test) from a log."""
     found = []
     for place, line in enumerate(read_lines(log), start=1):
         if (match := JSON.search(line)) and match["kind"] == kind:
@@ -178,7 +178,7 @@ def figures(log: Path, kind: str) -> list[dict]:
 
 
 def accuracies(log: Path) -> dict[str, float]:
-    """Return the accuracies on the test set, except of groups without words."""
+    """Return the accuracies on the test set, except for groups without words."""
     lines = figures(log, "test")
     if not lines:
         raise InputError(f"{log} contains no accuracies; {AGAIN}")
@@ -191,7 +191,7 @@ def accuracies(log: Path) -> dict[str, float]:
 
 
 def trained(log: Path) -> dict[str, float]:
-    """Return the model's size, and the epochs, dev accuracy and speed of its training.
+    """Return the number of parameters, epochs, dev accuracy and speed of a training run.
 
     Epochs that were repeated after an interruption count once.
     """
@@ -307,7 +307,7 @@ class Curve(Open):
 
 
 def mean_curve(curves: list[list[dict]]) -> tuple[list[int], list[float]]:
-    """Return the mean over runs by update; finished runs keep their last value."""
+    """Return the updates, and the mean accuracy at each; finished runs keep their last value."""
     updates = sorted({point["updates"] for curve in curves for point in curve})
     by_run = [{point["updates"]: point["accuracy"] for point in curve} for curve in curves]
     means = []
@@ -320,7 +320,7 @@ def mean_curve(curves: list[list[dict]]) -> tuple[list[int], list[float]]:
 
 
 def points(path: Path) -> list[dict]:
-    """Read the points with an accuracy of a run's learning curve."""
+    """Read the points of a run's learning curve that contain an accuracy."""
     curve = as_record(Curve, {"points": read_curve(path)}, str(path), "delete it")
     return [as_document(point) for point in curve.points if point.accuracy is not ABSENT]
 

@@ -22,7 +22,7 @@ def collect(collector: Collector) -> None:
 
 
 def join_parts(collector: Collector) -> None:
-    """Write the training texts unless they exist, with the parts in the same order."""
+    """Write the training texts unless they exist, joining the parts of both in the same order."""
     if not (collector.raw / "train.en").exists():
         collector.unpack("training-parallel-nc-v12.tgz", [f"{NEWS}.zh", f"{NEWS}.en"])
         collector.unpack("UNv1.0.en-zh.tar.gz")

@@ -2,8 +2,8 @@
 
 The score becomes s_ij - m_h |i - j|, where head h = 1 ... H has the slope m_h = 2^(-8h/H). If H is
 not a power of two, the first heads get the slopes for the next lower power of two. The other heads
-get every other slope for the next higher power of two, as in the authors' code. Disable absolute
-positions (`none`) when using this mechanism.
+get every other slope for the next higher power of two, as in the authors' code. When using this
+mechanism, disable absolute positions by setting them to `none`.
 
 The paper covers only decoders, in which no key follows its query. For encoders, the authors suggest
 three variants in issue 5 of their repository. The option `sides` selects one of them.
@@ -53,7 +53,7 @@ class Alibi(ScoreBias, ScoreMask):
     equation = "b_ij = −m_h |i − j|, m_h = 2^(−8h/H)"
 
     def make_parameters(self) -> None:
-        if self.options.sides == "learnt":  # the slopes are the sigmoids of these
+        if self.options.sides == "learnt":  # the sigmoids of these are the slopes
             self.slopes = nn.Parameter(torch.empty(2, self.head_count))
             nn.init.normal_(self.slopes, -2, 1)
 

@@ -23,9 +23,9 @@ from fairseq_posattn.core.once import once
 from fairseq_posattn.core.source_tree import PADDING, SourceTree
 
 # Minimum and maximum number of queries per block; within these limits, it is the smallest power of
-# two above 2·reach. On a CPU with 4,096 pieces, the fastest of 8 to 256 queries per block were 16
-# for windows of 11 keys, 32 for 31 keys, and 64 for 101 and 511 keys. CUDA was not measured; 64 is
-# the tile size of torch's kernel.
+# two above 2·reach. Blocks of 8 to 256 queries were compared for 4,096 pieces on a CPU. The fastest
+# were 16 queries for windows of 11 keys, 32 for 31 keys, and 64 for 101 and 511 keys. CUDA was not
+# measured; 64 is the tile size of torch's kernel.
 BLOCK = {"cpu": (16, 64), "cuda": (64, 64)}
 
 
@@ -99,7 +99,7 @@ class Bands:
         return F.pad(x, (0, 0, 0, -self.length % self.block))
 
     def cropped(self, x: Tensor, first: int = 0) -> Tensor:
-        """Remove the padding of the last block; the result has the shape (B, H, T, D)."""
+        """Return the T rows of x from index `first` on, without padding, of shape (B, H, T, D)."""
         return x[:, :, first : first + self.length]
 
     def blocks(self, x: Tensor) -> Tensor:
@@ -115,9 +115,12 @@ class Bands:
         return x.unfold(-2, self.keys_of_block, self.block).transpose(-1, -2)
 
     def add_views(self, x: Tensor, part: Tensor) -> None:
-        """Add the keys of each block to the padded keys x; this is the transpose of `views`.
+        """Add the gradients of the keys of each block to those of the padded keys, in place.
 
-        `part` has the shape (B, G, J, D), and x has the shape (B, T', D).
+        This is the transpose of `views`.
+
+        x: gradients of the padded keys, of shape (B, T', D).
+        part: gradients of the keys of each block, of shape (B, G, J, D).
         """
         count = part.size(1)
         apart = min(-(-self.keys_of_block // self.block), count)  # so that views do not overlap
@@ -190,7 +193,7 @@ class BandedTree(SourceTree):
 
     @once
     def common_ancestors(self) -> tuple[Tensor, Tensor]:
-        """Return the lowest common ancestor for each query and key, and their distance in edges.
+        """Return the lowest common ancestor of each query and key, and their distance in edges.
 
         Both tensors have the shape (B·G, I, J). The values for pieces outside of words are
         undefined.

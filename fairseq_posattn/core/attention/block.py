@@ -84,7 +84,7 @@ class Block(ScoreMask, PostAttention):
         return (block[:, :, None] == block[:, None, :])[:, None]
 
     def replace(self, x: Tensor, out: Tensor, ctx: AttentionContext) -> Tensor:
-        x, h = ctx.rows_to_front(x), ctx.rows_to_front(out)  # T B C, the first piece first
+        x, h = ctx.rows_to_front(x), ctx.rows_to_front(out)  # T B C, padding last
         real = (torch.arange(ctx.length, device=x.device)[:, None] < ctx.lengths)[
             ..., None
         ]  # T B 1

@@ -1,11 +1,11 @@
-"""Window attention on CPUs that copies no keys, for layers without other score mechanisms.
+"""Window attention on CPUs without copying keys, if no other mechanism acts on the scores.
 
 The keys of a block (see `bands`) are consecutive rows in memory, so torch's fused kernel receives
 overlapping views of them. Heads are computed one after the other, so that the data of a head stay
 in the processor's cache. With `across` > 1, a query also attends to the keys of neighbouring heads.
 The kernel is then called once per head of keys, and the outputs are combined with weights computed
 from their log-sum-exps. This is equivalent to one softmax over all keys. The backward pass reuses
-the log-sum-exps, so no weights are stored or recomputed.
+the log-sum-exps, so the attention weights are not stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HAS_KERNEL = BACKWARD is not None and "attn_mask" in str(KERNEL.default._schema)
 
 
 def takes(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> bool:
-    """Return whether the kernel supports these tensors and this dropout rate, which must be 0."""
+    """Return whether the kernel supports these tensors; it does not support dropout."""
     return HAS_KERNEL and not dropout and q.device.type == "cpu" and q.dtype == k.dtype == v.dtype
 
 
@@ -109,10 +109,10 @@ def near(head: int, across: int, heads: int) -> range:
 
 
 def joined(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Merge two outputs into the output of one softmax over all keys.
+    """Merge the outputs for two sets of keys into the output of one softmax over both sets.
 
-    Each argument is a pair of an output, of shape (B, G, I, D), and its log-sum-exps, of shape (B,
-    G, I).
+    The arguments and the result are pairs of an output, of shape (B, G, I, D), and its
+    log-sum-exps, of shape (B, G, I).
     """
     sums = torch.logaddexp(one[1], other[1])
     shares = [torch.exp(part[1] - sums)[..., None] for part in (one, other)]

@@ -10,8 +10,8 @@ Thus, `(` is the first piece of the bracket that it opens, and `)` belongs to th
 Query i attends to its bracket and, by the same rule with d_i - 1, to the enclosing bracket. It
 attends neither to closed brackets nor to brackets further out, so the attention pattern is the same
 at any depth. c(i,j) is the number of allowed pieces between i and j, counted separately in each of
-the two brackets. K[c(i,j)] and V[c(i,j)] are used as in `relative`. Murty et al. 2023 ("Pushdown
-Layers") use a related stack.
+the two brackets. It selects learnt vectors K[c(i,j)] and V[c(i,j)], as in `relative`. The stack
+tape of Murty et al. 2023 ("Pushdown Layers") serves a similar purpose.
 """
 
 from __future__ import annotations
@@ -110,10 +110,10 @@ def seen_at(level: Tensor, depth: Tensor, past: Tensor) -> Tensor:
     """
     keys = depth[:, None, :]
     lower = (keys < level) & past
-    after = lower.flip(-1).cumsum(dim=-1).flip(-1) == 0  # the depth is never lower after the key
+    after = lower.flip(-1).cumsum(dim=-1).flip(-1) == 0  # no lower depth from key to query
     return (keys == level) & past & after
 
 
 def between(seen: Tensor, most: int) -> Tensor:
-    """Return the number of visible keys after each key, limited to `most`, of shape (B, Q, K)."""
+    """Count the keys in the mask `seen` after each key, up to `most`; the shape is (B, Q, K)."""
     return (seen.long().flip(-1).cumsum(dim=-1).flip(-1) - 1).clamp(0, most)

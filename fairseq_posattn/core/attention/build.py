@@ -98,9 +98,9 @@ class AttentionSpecification:
     ) -> list[Mechanism]:
         """Return new modules for the mechanisms of a layer.
 
-        shared: dictionary from terms to the modules that all layers share. This method adds missing
-            modules. A model passes the same dictionary for all layers and registers its modules. If
-            it is None, the layer owns the modules.
+        shared: dictionary from terms to the modules that their layers share, to which this method
+            adds missing modules. Pass the same dictionary for all layers, and register its modules
+            in the model. If it is None, the layer owns the modules.
         """
         return [built(use, shape, shared) for use in self.in_layer(layer)]
 

@@ -37,9 +37,9 @@ class AttentionContext:
     queries: int = None  # type: ignore[assignment]  # None: all of them, see __post_init__
     causal: bool = False  # whether a query must not attend to later keys
     cache: dict[Hashable, Any] = field(default_factory=dict)
-    first: int = None  # type: ignore[assignment]  # column of the first query; None: see above
+    first: int = None  # type: ignore[assignment]  # first query's column; None: length - queries
     brackets: Tensor | None = None  # B K, number of open brackets after each piece of a target
-    looks: list[Tensor] = field(default_factory=list)  # B Q K for each layer with `tree_walk`
+    looks: list[Tensor] = field(default_factory=list)  # B Q K: weights of each `tree_walk`
     memory: dict[str, Tensor] | None = None  # tensors of earlier steps in incremental decoding
 
     @classmethod
@@ -101,7 +101,7 @@ class AttentionContext:
 
     @once
     def nothing_allowed(self) -> bool:
-        """Return whether a sentence consists only of padding.
+        """Return whether any sentence consists only of padding.
 
         The attention output for such a sentence must be zero.
         """
@@ -181,7 +181,7 @@ class AttentionContext:
 
     @property
     def is_square(self) -> bool:
-        """Return whether queries and keys are the same pieces, so that scores are square."""
+        """Return whether queries and keys are the same pieces."""
         return self.queries == self.length
 
     def from_diagonal(self, ratio: float = 1.0) -> Tensor:
@@ -214,10 +214,7 @@ class AttentionContext:
         return None if self.front is None else self.front.argsort(dim=1)
 
     def to_front(self, square: Tensor) -> Tensor:
-        """Reorder the rows and columns of a matrix, of shape (B, H, K, K), by position.
-
-        In `square`, they are ordered by column of the batch.
-        """
+        """Move padding to the last rows and columns of a matrix of shape (B, H, K, K)."""
         return square if self.front is None else permuted(square, self.front)
 
     def from_front(self, square: Tensor) -> Tensor:

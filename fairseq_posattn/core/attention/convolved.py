@@ -88,7 +88,7 @@ class Convolved(WeightChange):
             self.start_as_plain_attention()
 
     def start_as_plain_attention(self) -> None:
-        """Set the filters, which must be zero, to the identity, so that they change nothing."""
+        """Set the filters, which must be zero, to the identity."""
         raise NotImplementedError
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
@@ -133,7 +133,7 @@ class Convolved1d(Convolved):
         rows = F.pad(ctx.to_front(weights)[..., :length], (0, 0, 1, 1))  # B H Q+2 K
         rows = torch.cat([rows[:, :, u : u + ctx.length] for u in range(3)], dim=-1)  # B H Q 3K
         convolved = rows @ filters + self.bias[:, None, :length]
-        if ctx.length > length:  # by padding
+        if ctx.length > length:  # the additional columns are padding
             convolved = F.pad(convolved, (0, ctx.length - length))
         return ctx.from_front(convolved)
 

@@ -35,7 +35,7 @@ class CrossContext(AttentionContext):
     `positions` and `lengths` refer to the source.
     """
 
-    real_target: Tensor = None  # type: ignore[assignment]  # B T, True = real, see `between`
+    real_target: Tensor = None  # type: ignore[assignment]  # B T, True = not padding
 
     @classmethod
     def between(
@@ -91,7 +91,7 @@ class CrossContext(AttentionContext):
 
     @property
     def distances(self) -> Tensor:
-        """Raise a TypeError: distances between source and target are not defined."""
+        """Raise a TypeError, because distances between source and target are not defined."""
         raise TypeError("cross-attention has no ctx.distances; use ctx.from_diagonal()")
 
     @once

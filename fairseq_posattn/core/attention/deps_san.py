@@ -35,12 +35,14 @@ class DepsSanOptions:
     )
     furthest: int = option(
         0,
-        "in training, give words beyond this distance the largest distance; 0: no limit",
+        "in training, replace distances above this number of edges with the distance to the "
+        "end-of-sentence symbol; 0: never",
         at_least(0),
     )
     drop: float = option(
         0.0,
-        "in training, give this fraction of all pairs, drawn at random, the largest distance",
+        "in training, replace this fraction of all distances, drawn at random, with the distance "
+        "to the end-of-sentence symbol",
         limit(lambda share: 0 <= share < 1, "a number of at least 0 and less than 1"),
     )
 

@@ -102,7 +102,7 @@ class DirectAbsolute(Direct):
         """Return the bias, of shape (1, H, Q, K), or (B, H, Q, K) with left padding."""
         refuse_longer(ctx, self.t)
         scores = self.scores[None, :, : ctx.length, : ctx.length]
-        if ctx.length > self.t:  # by padding
+        if ctx.length > self.t:  # the additional columns are padding
             scores = F.pad(scores, 2 * (0, ctx.length - self.t))
         scores = ctx.from_front(scores)
         return scores[:, :, ctx.length - ctx.queries :]
@@ -139,7 +139,7 @@ class DirectRelative(Direct):
     def by_distance(self) -> Tensor:
         """Return the table of biases, of shape (H, 2t).
 
-        The bias for the distance n - t is at index n.
+        The bias for i - j = n - t is at index n.
         """
         if not self.options.symmetric:
             return self.scores

@@ -4,10 +4,10 @@
 
 The equations are Eq. 2 to 4 of He et al. 2021. delta(i,j) = i - j + k, clipped to 0 ... 2k - 1. All
 layers share the vectors P of the relative positions, from which each layer computes K = P W_k and Q
-= P W_q. Either of the last two terms can be disabled; the 3 in sqrt(3d) is the number of enabled
-terms. No tensor of shape (I, I, d) is needed, because the products of queries with the rows of K,
-and of keys with the rows of Q, are gathered by delta. Only the rows for distances that occur in the
-batch are computed.
+= P W_q. Either of the last two terms can be disabled; the number of enabled terms then replaces the
+3 in sqrt(3d). No tensor of shape (I, I, d) is needed, because the products of queries with the rows
+of K, and of keys with the rows of Q, are gathered by delta. Only the rows for distances that occur
+in the batch are computed.
 
 The authors' code, and therefore their checkpoints, use Q[delta(i,j)] in the last term
 (p2c=program).
@@ -31,8 +31,8 @@ from fairseq_posattn.io.records import at_least, one_of
 @dataclass(frozen=True)
 class DisentangledOptions:
     max: int = option(512, "clip distances to this number of pieces (k)", at_least(1))
-    content_to_position: bool = option(True, "include the term of queries with key positions")
-    position_to_content: bool = option(True, "include the term of query positions with keys")
+    content_to_position: bool = option(True, "include the term q_i·K[delta(i,j)]")
+    position_to_content: bool = option(True, "include the term k_j·Q[delta(j,i)]")
     p2c: str = option(
         "published",
         "the position-to-content term uses Q[delta(j,i)] (published), or Q[delta(i,j)] as in the "

@@ -61,7 +61,7 @@ def fused_attention(
     elif bias is not None:
         mask = bias
     elif mask is not None and not only_padding:
-        # Rows of padding may have no allowed key.
+        # A boolean mask might give NaN in rows without any allowed key, such as padding.
         mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, lowest(q.dtype))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
 

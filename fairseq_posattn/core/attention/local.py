@@ -26,7 +26,7 @@ class LocalHardOptions:
 
 
 class LocalHard(ScoreMask, WeightChange):
-    """Restricts each query to a window around a predicted centre, with weights from a Gaussian.
+    """Restricts each query to a Gaussian-weighted window around a predicted centre.
 
     The centre is p_i = I sigmoid(v·tanh(W q_i)), with separate W and v for each head. Keys with |j
     - p_i| <= D are allowed. The attention weights are multiplied by exp(-(j - p_i)^2 / (2

@@ -1,7 +1,7 @@
 """The base class of attention mechanisms.
 
 A mechanism is a module that inherits from one or more stage classes, which are defined in
-stages.py. Its options are a dataclass that defines their names, types and defaults.
+stages.py. Its attribute `Options` is a dataclass with the names, types and defaults of its options.
 """
 
 from __future__ import annotations
@@ -89,10 +89,11 @@ class Mechanism(nn.Module):
     needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
     learns_from_trees: ClassVar[bool] = False  # whether it reads ctx.tree in training only
     reads_brackets: ClassVar[bool] = False  # whether it reads ctx.brackets
-    needs_labels: ClassVar[tuple[str, ...]] = ()  # which ctx.tree.labels: "relations", "tags"
+    needs_labels: ClassVar[tuple[str, ...]] = ()  # labels that it reads: "relations", "tags"
     causal_safe: ClassVar[bool] = False  # usable in decoders: no output depends on later pieces
     cross_safe: ClassVar[bool] = False  # usable in cross-attention, see CrossContext
-    CrossOptions: ClassVar[type[DataclassInstance] | None] = None  # Options there; None: the same
+    # The options in cross-attention; None: the same as in `Options`.
+    CrossOptions: ClassVar[type[DataclassInstance] | None] = None
     usual_layers: ClassVar[tuple[int, ...] | None] = None  # default layers without '@'; None: all
     usual_heads: ClassVar[Heads] = None  # default heads without 'heads='; None: all
 
@@ -139,9 +140,9 @@ class Mechanism(nn.Module):
     def for_all_layers(self) -> nn.Module | None:
         """Return a new module with the parameters that all layers share, or None.
 
-        This method is called once per term of a specification. The model owns the module, and each
-        layer of the term refers to it as `self.shared`. A layer that is built without a model owns
-        the module itself.
+        The module is created once per term of a specification. The model owns it, and the mechanism
+        in each layer of the term refers to it as `self.shared`. In a layer that is built without a
+        model, the mechanism itself owns the module.
         """
         return None
 

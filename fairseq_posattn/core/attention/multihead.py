@@ -57,7 +57,7 @@ class MultiheadSelfAttention(nn.Module):
         self.dropout_module = dropout
 
     def reset_parameters(self) -> None:
-        """Initialise the projections as fairseq does."""
+        """Initialise the projections as in fairseq."""
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
         if isinstance(self.out_proj, nn.Linear):
@@ -105,7 +105,7 @@ class MultiheadSelfAttention(nn.Module):
         need_weights: bool = False,
         observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Like `forward`, but with queries, keys and values that have already been projected.
+        """Return what `forward` returns, given projected queries, keys and values.
 
         Incremental decoding also passes the keys and values of earlier steps.
         """

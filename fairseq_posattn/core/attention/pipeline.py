@@ -98,7 +98,7 @@ def attend_transformed(
     need_weights: bool = False,
     observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Like `attend`, but with queries, keys and values after all transforms."""
+    """Return what `attend` returns, given queries, keys and values after all transforms."""
     in_steps = need_weights or observe is not None
     out = None if in_steps else fast_path(q, k, v, ctx, mechanisms, dropout)
     if out is not None:
@@ -146,7 +146,7 @@ def transformed(
 def transformed_queries(
     mechanism: QKVTransform, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
 ) -> Tensor:
-    """Like `transformed`, for keys and values that are already transformed; return only q."""
+    """Return the transformed queries of all heads, given keys and values after the transform."""
     part = mechanism.on_heads
     return put_back(q, mechanism.transform_queries(part(q), part(k), part(v), ctx), mechanism.heads)
 
@@ -172,7 +172,7 @@ def fast_path(
     mechanisms: Sequence[Mechanism],
     dropout: nn.Module | None,
 ) -> Tensor | None:
-    """Return the output of `FastPath.fast_path`, or None if several mechanisms act on scores."""
+    """Return the output of `FastPath.fast_path`, or None if this path cannot be used."""
     at_work = of_stage(mechanisms, ON_SCORES)
     if len(at_work) == 1 and isinstance(at_work[0], FastPath):
         return at_work[0].fast_path(q, k, v, ctx, dropout_rate(dropout))
@@ -292,7 +292,7 @@ def changed(
     ctx: AttentionContext,
     copies: int,
 ) -> Tensor:
-    """Apply a change to scores or weights, separately for each copy of an expanded set of keys."""
+    """Apply a change to scores or weights, separately for each copy of the keys."""
     q = mechanism.on_heads(q)
     parts = [change(part, q, ctx) for part in mechanism.on_heads(x).chunk(copies, dim=-1)]
     return put_back(x, parts[0] if copies == 1 else torch.cat(parts, dim=-1), mechanism.heads)

@@ -51,7 +51,7 @@ class ByTables(ScoreBias, ValueTerm):
         size = (tables, rows, self.shape.head_width)
         self.keys = nn.Parameter(torch.empty(size))  # K
         self.values = nn.Parameter(torch.empty(size))  # V
-        for table in (*self.keys, *self.values):  # each by itself: R D
+        for table in (*self.keys, *self.values):  # one by one: R D
             nn.init.xavier_uniform_(table)
 
     def rows(self, ctx: AttentionContext) -> Tensor:

@@ -2,8 +2,8 @@
 
 Queries q_i become R_i q_i, and keys k_j become R_j k_j. R_i rotates the m-th pair of dimensions of
 a head by the angle i base^(-2m/d), m = 0 ... d/2 - 1. Therefore, scores depend on positions only
-through the distance between query and key. Values are not rotated. Disable absolute positions
-(`none`) when using this mechanism.
+through the distance between query and key. Values are not rotated. When using this mechanism,
+disable absolute positions by setting them to `none`.
 """
 
 from __future__ import annotations

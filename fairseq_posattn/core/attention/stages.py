@@ -100,8 +100,8 @@ class ScoreMask(Mechanism):
     def reach(self, ctx: AttentionContext) -> int | None:
         """Return the largest distance between a query and a key to which it may attend.
 
-        The scores are then computed in bands. None means that the distance is unlimited, or that
-        computing bands would be slower for this batch.
+        With this limit, the scores can be computed in bands. None means that the distance is
+        unlimited, or that computing bands would be slower for this batch.
         """
         return None
 

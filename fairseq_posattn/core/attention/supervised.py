@@ -68,7 +68,7 @@ NO_WORD = -2  # differs from the word index of every piece and of padding
 
 @dataclass(frozen=True)
 class ParentTargets:
-    """The target pieces of each piece in a batch.
+    """The pieces to which each piece of a batch is trained to attend (its targets).
 
         targets = ParentTargets.all(ctx.tree)
 

@@ -43,7 +43,7 @@ class TreeDepthBias(ScoreBias):
     equation = "b_ij = w_h,c(j), c(j) = min(depth(j), max)"
 
     def make_parameters(self) -> None:
-        # The last one is the bias of the end of sentence.
+        # The last entry is the bias of the end-of-sentence symbol.
         self.scores = nn.Parameter(torch.zeros(self.head_count, self.options.max + 2))
 
     def diagnostics(self) -> Mapping[str, Tensor]:

@@ -97,10 +97,7 @@ class GatedEdges(nn.Module):
         nn.init.xavier_uniform_(self.gate.weight)
 
     def forward(self, h: Tensor, label: Tensor) -> Tensor:
-        """Return the messages along edges.
-
-        The edges start at states h, of shape (B, W, C), and have labels of shape (B, W).
-        """
+        """Return the messages from states h, (B, W, C), along edges with labels, (B, W)."""
         gate = torch.sigmoid(self.gate(h).squeeze(-1) + self.gate_bias[label])
         mapped: Tensor = self.map(h)
         return gate[..., None] * (mapped + self.label_bias[label])
@@ -113,7 +110,7 @@ def means_of_words(tree: SourceTree, x: Tensor) -> tuple[Tensor, Tensor]:
     means and (B, W) for the mask.
     """
     words = tree.parents.size(1)
-    index = tree.words.masked_fill(~tree.is_word, words)  # all other pieces go to an extra row
+    index = tree.words.masked_fill(~tree.is_word, words)  # an extra row for all other pieces
     zeros = x.new_zeros(x.size(0), words + 1, x.size(2))
     sums = zeros.scatter_add(1, index[..., None].expand_as(x), x)[:, :words]
     ones = tree.is_word.to(x.dtype)

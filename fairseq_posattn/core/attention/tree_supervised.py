@@ -39,8 +39,8 @@ class TreeSupervisedOptions:
     )
     pieces: str = option(
         "first",
-        "first: the target of a word's last piece is the first piece of the parent, that of the "
-        "other pieces the next piece; all: the targets are all pieces of the parent",
+        "first: the target of a word's last piece is the first piece of the parent, and the target "
+        "of any other piece is the next piece; all: the targets are all pieces of the parent",
         one_of("first", "all"),
     )
 

@@ -5,7 +5,8 @@ attention weights of head 0, computed from its scores q_i·k_j/sqrt(d) without o
 a_p be its weights in an earlier step p. In a target with brackets, p is the step before the
 innermost open bracket; otherwise, it is the previous step. r is one of four relations between two
 source words: the second word is the same word as the first, its parent, its left child or its right
-child. The end-of-sentence symbol counts as the same word as itself.
+child. The end-of-sentence symbol counts as the same word as itself. [r(k,j)] is 1 if relation r
+holds between the words of k and j, and 0 otherwise.
 
     m_ij^r = sum_k a_ik [r(k,j)],  n_ij^r = sum_k a_pk [r(k,j)]
     b_ij = log(sum_r m_ij^r + sum_{same, parent} n_ij^r + 0.001)
@@ -39,7 +40,7 @@ from fairseq_posattn.core.attention.mechanism import (
 from fairseq_posattn.core.attention.stages import KeyBias
 from fairseq_posattn.core.source_tree import PADDING, SourceTree
 
-FLOOR = 1e-3  # keeps the logarithm finite for words that are not near
+FLOOR = 1e-3  # keeps the logarithm finite for words with zero weight
 STEPS = 4  # relations: same word, parent, left child, right child
 
 
@@ -104,8 +105,8 @@ class TreeWalk(KeyBias):
 def one_step_away(tree: SourceTree) -> Tensor:
     """Return masks of four relations between source pieces, of shape (B, R, K, K).
 
-    The key's word is the query's word (or both are the end-of-sentence symbol), its parent, its
-    left child or its right child.
+    In the four relations, the key's word is the query's word (or both are the end-of-sentence
+    symbol), its parent, its left child or its right child.
     """
     key, query = tree.of_keys(tree.words), tree.of_queries(tree.words)
     same, before = (query == key) & (key != PADDING), key < query

@@ -98,9 +98,10 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         return k, v, exists.flatten(3)
 
     def neighbours(self, device: torch.device) -> Tensor:
-        """Return whether head h attends to its n-th neighbouring head, as a mask of shape (N, H).
+        """Return a mask of shape (copies, H), True if head h attends to the keys of copy n.
 
-        The mask is False for neighbours that do not exist.
+        It is False if copy n belongs to a head that does not exist. Heads on which the mechanism
+        does not act attend only to their own keys.
         """
         head = torch.arange(self.shape.heads, device=device)
         step = torch.arange(self.copies, device=device) - self.copies // 2
@@ -143,9 +144,9 @@ class Window(ScoreMask, KeyExpansion, FastPath):
 
 
 def across_heads(x: Tensor, copies: int) -> Tensor:
-    """Expand x from shape (B, H, K, D) to (B, H, N, K, D).
+    """Expand x from shape (B, H, K, D) to (B, H, copies, K, D).
 
-    The n-th copy for head h contains head h + n - N/2, or zeros if this head does not exist.
+    Copy n for head h contains head h + n - copies // 2, or zeros if this head does not exist.
     """
     if copies == 1:
         return x.unsqueeze(2)

@@ -46,7 +46,7 @@ class Position(nn.Module):
     Options: ClassVar[type[DataclassInstance]] = NoOptions
     paper: ClassVar[str] = ""  # the citation that `help` prints
     needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
-    needs_labels: ClassVar[tuple[str, ...]] = ()  # which ctx.tree.labels: "relations", "tags"
+    needs_labels: ClassVar[tuple[str, ...]] = ()  # labels that it reads: "relations", "tags"
     causal_safe: ClassVar[bool] = False  # usable in decoders: no output depends on later pieces
 
     def __init__(self, options: Any, shape: PositionShape):
@@ -98,7 +98,7 @@ def sinusoid(values: Tensor, width: int) -> Tensor:
 
 
 class Nonlinear(nn.Module):
-    """The projection tanh(W [seq ; tree] + b), the main variant of Wang et al. 2019."""
+    """Combines sequence and tree positions: tanh(W [seq ; tree] + b)."""
 
     def __init__(self, width: int):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The registry of positions, and specifications such as 'sequence + tree_depth(fuse=add)'."""
+"""Register positions, and parse specifications such as 'sequence + tree_depth(fuse=add)'."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ for _position in (RelationEmbedding, TagEmbedding):
     register(_position)
 
 
-# These have no module of their own, since the model contains fairseq's table.
+# No modules are built for these: 'sequence' uses fairseq's embedding, which the model contains.
 OF_THE_MODEL = (NoPosition, SequencePosition)
 
 
@@ -129,7 +129,7 @@ class PositionSpecification:
         self.sequence = "sequence" in uses
         self.uses = in_order(uses)
         tree_depth = uses["tree_depth"].options if "tree_depth" in uses else None
-        assert tree_depth is None or isinstance(tree_depth, TreeDepthOptions)  # by its name
+        assert tree_depth is None or isinstance(tree_depth, TreeDepthOptions)  # implied by its name
         self.tree_depth = tree_depth
         fuses = any(term.options for term in terms if term.name == "tree_depth")
         if fuses and not self.sequence:
@@ -152,7 +152,7 @@ class PositionSpecification:
         return format_term(use.position.name, pairs)
 
     def check(self, shape: PositionShape) -> None:
-        """Raise a SpecificationError if a positional encoding does not work in this model."""
+        """Raise a SpecificationError if a position does not work in a model of this shape."""
         for use in self.uses:
             try:
                 use.position.check(use.options, shape)

@@ -1,8 +1,9 @@
 """Positional attention (Dagan 2019, "Positional Attentive Language Models", Eq. 5-12).
 
 A small LSTM reads the states and predicts the centre mu and the width sigma of the attention at
-each step. The position of step i is i / N, where N is the length of the sentence. Equation 10 is
-missing a minus sign in the paper.
+each step. mu is a weighted sum of three building blocks: its previous value, 1 / N and t / N, where
+t is the current step and N is the length of the sentence. The position of step i is i / N. Equation
+10 is missing a minus sign in the paper.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class PositionGenerator(nn.Module):
             "equation": (present, furthest),
             "text": (zero, present),
             "unit": (zero, torch.ones_like(present)),
-            "none": (zero, furthest),  # Eq. 7 is never negative
+            "none": (zero, furthest),  # mu is never negative in Eq. 7
         }[self.clamp]
 
 

@@ -2,8 +2,8 @@
 
 The attention is the same as in the language models, but covers the whole source. N is the length of
 the source. Positions p_i = i / N are counted from i = 1, as printed in Eq. 12. By default, mu is
-not limited. Therefore, if the factors of the building blocks are constant, for example (1, 1, 0) or
-(0, 0, 1), mu advances by one position per step for sources of any length.
+not limited. Therefore, if the factors of its three building blocks (see `positional`) are constant,
+for example (1, 1, 0) or (0, 0, 1), mu advances by one position per step for sources of any length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ State = dict[str, Tensor]  # of earlier steps, as batch-first tensors
 
 
 class Source(NamedTuple):
-    """The states of the source; padding may be at any position."""
+    """The encoder states of a batch; padding may be at any position."""
 
     states: Tensor  # B S C
     real: Tensor  # B S, bool, True = not padding

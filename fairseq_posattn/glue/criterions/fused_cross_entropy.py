@@ -26,7 +26,7 @@ from fairseq_posattn.core.label_smoothing import projected_cross_entropy, smooth
 from fairseq_posattn.core.table_gradient import TableGradient, rows, shared
 
 ONLY_FEATURES = "features_only"  # an argument of fairseq's Transformers
-TABLE = "table of the last product"  # sample key of the projection weight
+TABLE = "table of the last product"  # sample key for the result of `sharing`
 
 
 @dataclass
@@ -51,9 +51,9 @@ class LabelSmoothedCrossEntropyCriterion(stock.LabelSmoothedCrossEntropyCriterio
             return super().forward(model, {**sample, "net_input": inputs, TABLE: table}, reduce)
 
     def takes_features(self, model, reduce: bool) -> bool:
-        """Return whether the loss can be computed from features.
+        """Return whether the loss can be computed from the decoder's features.
 
-        This is possible if nothing else needs the logits.
+        This is possible if no option needs the logits and the model can return features.
         """
         others = not reduce or self.report_accuracy or self.ignore_prefix_size
         return not others and gives_scores(model) and gives_features(model)
@@ -81,8 +81,8 @@ def gives_scores(model) -> bool:
 def gives_features(model) -> bool:
     """Return whether a model can return features and has a plain output projection on a CPU.
 
-    GPUs are excluded because one large matrix product is faster, and half precision because each
-    partial sum would be rounded.
+    GPUs are excluded because one large matrix product is faster there, and half precision because
+    each partial sum would be rounded.
     """
     decoder = getattr(model, "decoder", None)
     last = getattr(decoder, "output_projection", None)

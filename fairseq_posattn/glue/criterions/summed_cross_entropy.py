@@ -1,9 +1,9 @@
 """The summed_cross_entropy criterion: cross-entropy summed over all words, as in Dagan (2019).
 
-fairseq divides the gradient by the sample size, summed over processes and --update-freq. This
-criterion returns a sample size of 0, so that the trainer divides by 1 instead. The gradient is
-therefore the sum over all processes and batches of an update. As in fairseq's cross_entropy, the
-loss (in base 2) and the perplexity are reported per word.
+fairseq divides the gradient by the sample size, summed over all processes and all batches of an
+update (--update-freq). This criterion returns a sample size of 0, so that the trainer divides by 1
+instead. The gradient is therefore the sum over all processes and batches of an update. As in
+fairseq's cross_entropy, the loss (in base 2) and the perplexity are reported per word.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SummedCrossEntropyCriterion(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
-        """Log loss and perplexity per word, as cross_entropy does."""
+        """Log the loss (in base 2) and the perplexity per word."""
         CrossEntropyCriterion.reduce_metrics(logging_outputs)
 
     @staticmethod

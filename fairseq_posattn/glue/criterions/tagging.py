@@ -72,6 +72,6 @@ class TaggingCriterion(FairseqCriterion):
 
 
 def percentage(meters, prefix: str) -> float:
-    """Return the accuracy on a group in percent, or NaN if it has no words."""
+    """Return the accuracy on a group in percent, or NaN if the group has no words."""
     words = meters[f"_{prefix}words"].sum
     return round(100 * float(meters[f"_{prefix}right"].sum) / words, 3) if words else math.nan

@@ -1,8 +1,8 @@
 """Dictionaries of word labels, such as dict.en.relations.txt and dict.en.tags.txt.
 
-The files have fairseq's dictionary format, including its special symbols. If a relation with a
-subtype is not in the dictionary, the relation without the subtype is used. All other labels that
-are not in the dictionary become <unk>.
+The files have fairseq's dictionary format, and fairseq adds its special symbols to the loaded
+dictionaries. If a relation with a subtype is not in the dictionary, the relation without the
+subtype is used. All other labels that are not in the dictionary become <unk>.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LabelDictionaries:
     def of_counts(
         cls, relations: Counter[str], tags: Counter[str], subtypes: bool
     ) -> LabelDictionaries:
-        """Build the dictionaries from label counts, like `of`."""
+        """Build the dictionaries from the counts of relations and parts of speech."""
         return cls(
             dictionary_of(relations, None if subtypes else without_subtype), dictionary_of(tags)
         )
@@ -92,7 +92,10 @@ class LabelDictionaries:
         )
 
     def numbers_in(self, other: LabelDictionaries) -> NDArray[np.uint16]:
-        """Return a table that maps each stored pair of labels to the pair of indices in `other`."""
+        """Return a table that maps the stored labels of a word to their indices in `other`.
+
+        A word's relation and part of speech are stored as one 16-bit number, the table's index.
+        """
         pairs = np.arange(LARGEST**2, dtype="<u2").view([("relations", "u1"), ("tags", "u1")])
         for kind in KINDS:
             here, there = getattr(self, kind), getattr(other, kind)
@@ -104,7 +107,7 @@ class LabelDictionaries:
     def unknown_to(self, other: LabelDictionaries) -> list[str]:
         """Return the labels that `other` does not contain.
 
-        Labels of a kind that `other` lacks completely are not returned.
+        If `other` contains no relations at all, or no parts of speech, this kind is skipped.
         """
         return [
             symbol

@@ -68,7 +68,8 @@ class TaggingDataset(FairseqDataset):
     def ordered_indices(self) -> np.ndarray:
         """Return the indices of all sentences in a new random order.
 
-        With `by_length`, sort the sentences by length, the shortest first.
+        With `by_length`, the shortest sentences come first, and only sentences of the same length
+        are in random order.
         """
         order = np.random.permutation(len(self))
         if not self.by_length:
@@ -77,13 +78,14 @@ class TaggingDataset(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        return False  # each epoch makes new batches
+        return False  # batches are created anew in each epoch
 
 
 def check_parts(prefix: str, words, chars, tags) -> None:
     """Raise an InputError if the files of words, characters and tags do not match.
 
-    Each sentence must have as many tags as words, and as many padding symbols among its characters.
+    Each sentence must have as many tags as words, and one padding symbol after the characters of
+    each word.
     """
     for name, part in (("char", chars), ("tag", tags)):
         if len(part) != len(words):
@@ -104,7 +106,7 @@ def check_parts(prefix: str, words, chars, tags) -> None:
 
 
 def numbers_of(part) -> np.ndarray:
-    """Return all sentences of a memory-mapped dataset as one array."""
+    """Return the concatenated indices of all sentences in a memory-mapped dataset."""
     return np.frombuffer(part._bin_buffer, part._index.dtype)
 
 
@@ -137,8 +139,8 @@ def spellings_of_words(chars: list[Tensor]) -> np.ndarray:
 def distinct(spellings: np.ndarray) -> tuple[Tensor, Tensor]:
     """Return the distinct rows of `spellings`, and the index of each row among them.
 
-    If `spellings` has the shape (N, C), the results have the shapes (U, C) and (N,). A word that
-    occurs several times in a batch is thus encoded only once.
+    If `spellings` has the shape (N, C) and U distinct rows, the results have the shapes (U, C) and
+    (N,). A word that occurs several times in a batch is thus encoded only once.
     """
     keys = np.ascontiguousarray(spellings).view([("", spellings.dtype)] * spellings.shape[1])
     _, first, row_of = np.unique(keys.ravel(), return_index=True, return_inverse=True)

@@ -24,7 +24,7 @@ class Trees(Protocol):
 
 
 class JoinedTrees:
-    """Concatenates the trees of several datasets, of which the first may be repeated."""
+    """Concatenates the trees of several datasets; --upsample-primary repeats the first one."""
 
     def __init__(self, parts: Sequence[Trees], repeat_first: int = 1):
         self.parts = parts
@@ -99,7 +99,7 @@ class TreeDataset(BaseWrapperDataset):
 def print_tree(number: int, words: Sequence[str], parents: Sequence[int]) -> None:
     """Print a tree with one line per word: TREE-NUMBER, depth and word.
 
-    The number is the same as in fairseq's S-NUMBER.
+    fairseq prints the source sentence with the same number, as S-NUMBER.
     """
     print("".join(f"TREE-{number}\t{line}\n" for line in drawn(words, parents)), end="")
 

@@ -1,7 +1,7 @@
 """The attention_s2s model: an LSTM encoder-decoder with positional, content or no attention.
 
 It implements the model in Section 4.1 of Dagan (2019) and that model's two baselines. The decoder's
-LSTM reads the previous word and attends to the source. It predicts the next word from
+LSTM reads the previous word and attends to the encoder states. It predicts the next word from
 tanh(W [c_t; h_t]), where h_t is the LSTM's state and c_t is the context vector.
 """
 
@@ -62,7 +62,8 @@ class AttentionS2SConfig(FairseqDataclass):
         20, "positional attention: set the width of the LSTM that predicts mu and sigma"
     )
     clamp: ChoiceEnum(["none", "unit"]) = option(  # type: ignore[valid-type]  # fairseq calls it
-        "none", "positional attention: do not clamp mu (none, the default), or to [0, 1] (unit)"
+        "none",
+        "positional attention: do not clamp mu (none, the default), or clamp it to [0, 1] (unit)",
     )
     sigma_floor: float = option(0.0, "positional attention: set a lower bound for sigma")
     epsilon: float = option(1e-3, "positional attention: add this number to 2 sigma^2")
@@ -77,7 +78,7 @@ class AttentionS2SConfig(FairseqDataclass):
 class EncodedSource(NamedTuple):
     """The encoder's output; all tensors are batch-first."""
 
-    states: Tensor  # B S C, where S is the position in src_tokens
+    states: Tensor  # B S C, where S is the length of src_tokens
     real: Tensor  # B S, bool: False for padding
     hidden: Tensor  # B layers C, after the last real token
     cell: Tensor  # B layers C
@@ -130,7 +131,7 @@ class RecurrentEncoder(FairseqEncoder):
 
 
 class RecurrentDecoder(FairseqIncrementalDecoder):
-    """Predicts the next word from an LSTM state and attention to the source."""
+    """Predicts the next word from an LSTM state and, with attention, a context vector."""
 
     def __init__(self, cfg: AttentionS2SConfig, dictionary):
         super().__init__(dictionary)
@@ -170,7 +171,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
     def run_lstm(self, x: Tensor, source: EncodedSource, past) -> tuple[Tensor, dict]:
         """Return the LSTM's outputs, of shape (B, T, C), and its last state.
 
-        past: the LSTM's initial state; if None, the options determine how it is initialised.
+        past: the state after the previous decoding step; if None, --decoder-start determines the
+            initial state.
         """
         if past is not None:
             start = past["decoder.hidden"], past["decoder.cell"]

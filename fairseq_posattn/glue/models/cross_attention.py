@@ -166,7 +166,7 @@ def reordered(tree: SourceTree, order: Tensor) -> SourceTree:
     """
     values: dict[str, Any] = {field.name: getattr(tree, field.name) for field in fields(tree)}
     for name, value in values.items():
-        if isinstance(value, Tensor):  # labels are 2 B W, all others are batch-first
+        if isinstance(value, Tensor):  # labels: (2, B, W); others are batch-first
             values[name] = value.index_select(1 if name == "labels" else 0, order)
     found = SourceTree(**values)
     if "depths" in vars(tree):

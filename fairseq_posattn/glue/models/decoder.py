@@ -1,8 +1,9 @@
 """Attention mechanisms in the self-attention of fairseq's Transformer decoder.
 
 Mechanisms of the cross-attention are implemented in `cross_attention`. Layers without mechanisms
-are fairseq's own. In incremental decoding, each step has one query, and fairseq's incremental state
-contains the keys and values of earlier steps.
+are fairseq's own, unless other layers have mechanisms in their cross-attention. In incremental
+decoding, each step has one query, and fairseq's incremental state contains the keys and values of
+earlier steps.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class CausalSelfAttention(MultiheadSelfAttention):
             *(k.size(2), k.device, None if padding is None else ~padding, None, q.size(2), causal),
             brackets=self.target.brackets,
         )
-        ctx.nothing_allowed = False  # each target begins with a real token, the end of sentence
+        ctx.nothing_allowed = False  # each target begins with a real token, </s>
         out, weights = self.attend(query, q, k, v, ctx, need_weights or need_head_weights)
         if weights is not None:
             weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)
@@ -233,7 +234,7 @@ class PosattnDecoder(TransformerDecoderBase):
         return AttentionShape(heads, width // heads, longest, brackets=brackets)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        """Build the next layer; layers without mechanisms are fairseq's own."""
+        """Build the next layer, which is fairseq's own if no mechanism requires another one."""
         number, shape = self.numbers.pop(0), self.attention_shape(cfg)
         mechanisms = self.attention.build(number, shape, self.of_all_layers)
         crossing = None
@@ -264,7 +265,7 @@ class PosattnDecoder(TransformerDecoderBase):
         x, extra = super().extract_features(
             prev_output_tokens, encoder_out, incremental_state, *args, **options
         )
-        if looks and incremental_state is None:  # fairseq's criterion trains them on alignments
+        if looks and incremental_state is None:  # for training with alignments
             extra["attn"] = [alignment_of(looks)]
         return x, extra
 
@@ -285,7 +286,7 @@ class PosattnDecoder(TransformerDecoderBase):
         pack(self)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """Add the parameters that a stock checkpoint lacks, as the encoder does."""
+        """Add the parameters that a stock checkpoint lacks, for --finetune-from-model."""
         super().upgrade_state_dict_named(state_dict, name)
         if isinstance(self.embed_positions, TargetPositions):
             take_over_table(state_dict, f"{name}.embed_positions")

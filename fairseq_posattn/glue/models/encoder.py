@@ -93,7 +93,7 @@ class PosattnEncoderLayer(nn.Module):
         return norm(x) if self.normalize_before else x
 
     def join(self, residual: Tensor, x: Tensor, norm: nn.Module) -> Tensor:
-        """Apply dropout, the residual connection and, if used, post-layer normalisation."""
+        """Apply dropout, the residual connection and, in post-norm models, layer normalisation."""
         x = residual + self.dropout_module(x)
         return x if self.normalize_before else norm(x)
 
@@ -184,7 +184,8 @@ class PosattnEncoder(TransformerEncoderBase):
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         asked_for: dict[str, Any] = {"attention_weights": weights} if need_weights else {}
-        if self.learns_from_trees and ctx.tree is not None:  # --encoder-layerdrop may leave none
+        if self.learns_from_trees and ctx.tree is not None:
+            # --encoder-layerdrop may have skipped all supervised heads, so that `learnt` is empty
             sums = [x.new_zeros(4, dtype=torch.float32), *learnt]
             asked_for["tree_supervision"] = torch.stack(sums).sum(dim=0)
         if self.cross.uses:

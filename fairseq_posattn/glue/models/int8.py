@@ -33,7 +33,7 @@ def quantize(model: nn.Module) -> None:
 
 
 def linear_layers(model: nn.Module) -> Iterator[str]:
-    """Yield the names of all linear layers except those that a fused kernel bypasses."""
+    """Yield the names of all linear layers except those whose weights a fused kernel reads."""
     modules = dict(model.named_modules())
     for name, module in modules.items():
         parent = modules[name.rpartition(".")[0]]

@@ -19,7 +19,7 @@ class PackedLinear(nn.Linear):
     packed_from: tuple[int, int] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the output of nn.Linear, up to rounding errors if gradients are disabled."""
+        """Return the output of nn.Linear; rounding may differ if gradients are disabled."""
         weight = self.weight
         fits = x.is_cpu and weight.is_cpu and x.dtype is weight.dtype is torch.float32
         if torch.is_grad_enabled() or not fits or weight.is_inference():

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 MODELS = read_group("model")
 SIZES = read_group("size")
 SUFFIXES = {"": "wmt_en_de", **{f"_{size}": size for size in SIZES}}
-# csan_2d attends across three heads, more than the size `tiny` has.
+# csan_2d needs at least 3 heads, but the size `tiny` has only 2.
 EXCEPTIONS = {("csan_2d", "tiny"): {"encoder_attention_heads": 4}}
 
 
@@ -129,7 +129,7 @@ class PosattnTransformerModel(TransformerModelBase):
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """Load a model as fairseq does; return a `StructuredHubInterface`, which accepts trees."""
+        """Load a model and return its `StructuredHubInterface`, which accepts trees."""
         from fairseq import hub_utils
 
         from fairseq_posattn.glue.hub import StructuredHubInterface
@@ -185,7 +185,10 @@ def refuse_what_cannot_work(args) -> None:
 
 
 def add_label_sizes(args, task) -> None:
-    """Add the sizes and the fingerprint of the label dictionaries if the encoder reads labels."""
+    """Add the sizes and the fingerprint of the label dictionaries to `args`.
+
+    Nothing is added if the encoder reads no labels.
+    """
     needed = AttentionSpecification(getattr(args, "encoder_attention", None) or "").needs_labels
     needed |= PositionSpecification(text_of(args, "encoder")).needs_labels
     if needed and hasattr(task, "label_sizes"):  # `check_task` refuses other tasks
@@ -239,7 +242,7 @@ def within(layers: int, attention: str) -> str:
     return attention.replace("@0-2", f"@0-{layers - 1}") if layers < 3 else attention
 
 
-# The model is also an --arch of its own name, for which fairseq registers an empty function.
+# fairseq registers an empty function for the --arch of the same name; replace it.
 ARCH_CONFIG_REGISTRY["posattn_transformer"] = refuse_contradiction
 
 for _model in MODELS:

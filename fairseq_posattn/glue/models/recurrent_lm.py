@@ -46,8 +46,8 @@ class RecurrentLanguageModelConfig(FairseqDataclass):
     )
     position_clamp: ChoiceEnum(["equation", "text"]) = option(  # type: ignore[valid-type]  # fairseq calls it
         "equation",
-        "clamp mu as printed in equation 8, max(mu, t/N) (equation, the default), or as described "
-        "in its text, to [0, t/N] (text)",
+        "clamp mu to max(mu, t/N), as in equation 8 of the paper (equation, the default), or to "
+        "[0, t/N], as in the paper's text (text)",
     )
     position_width: int = option(20, "set the width of the LSTM for mu and sigma (default: 20)")
     sigma_floor: float = option(0.0, "set a lower bound for sigma (default: 0)")
@@ -56,9 +56,9 @@ class RecurrentLanguageModelConfig(FairseqDataclass):
     )
     sentence_length: str = option(
         "own",
-        "set N of the positional model to the length of each sentence, or to the maximal length in "
-        "generation (own, the default), always to the maximal length (maximal), or to a number of "
-        "words, such as 50",
+        "set the sentence length N of the positional model: the actual length, or the maximal "
+        "length in generation (own, the default); always the maximal length (maximal); or a number "
+        "of words, such as 50",
     )
     max_target_positions: Optional[int] = II("task.max_target_positions")
     tokens_per_sample: int = II("task.tokens_per_sample")

@@ -99,7 +99,7 @@ class SanTaggerModel(BaseFairseqModel):
         return self.tagger(words, spellings, spelling_of)
 
     def tags(self, scores: Tensor) -> Tensor:
-        """Return the best tag of each word, of shape (B, T), never padding or unknown."""
+        """Return the highest-scoring tag of each word, of shape (B, T), except special symbols."""
         return scores[..., self.specials :].argmax(dim=-1) + self.specials
 
     def get_normalized_probs(self, net_output, log_probs, sample=None):

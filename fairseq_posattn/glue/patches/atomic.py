@@ -48,7 +48,7 @@ def marked(save, cfg, trainer, epoch_itr, val_loss):
 
 
 def is_best(cfg, val_loss: float | None) -> bool:
-    """Return whether fairseq regards this result as the best one so far, which includes ties."""
+    """Return whether fairseq regards this result as the best so far; a tie also counts."""
     best = vars(checkpoint_utils.save_checkpoint).get("best", val_loss)
     choose = max if cfg.maximize_best_checkpoint_metric else min
     return val_loss is not None and choose(val_loss, best) == val_loss

@@ -25,7 +25,7 @@ from fairseq_posattn.glue.patches.patch import Patch
 from fairseq_posattn.io.files import read_json, read_lines
 
 MAGIC = MMapIndexedDataset.Index._HDR_MAGIC
-HEADER = struct.Struct("<9sQBQ")  # magic, version, type of the numbers, sentences
+HEADER = struct.Struct("<9sQBQ")  # magic, version, dtype code, number of sentences
 KINDS = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4", 10: "<u8"}
 BLOCK = 1 << 20
 CHECKSUMS = "checksums.json"
@@ -77,7 +77,7 @@ def torn(path: str, expected: int) -> InputError:
 
 
 def check_offsets(index: str, sentences: int, size: int) -> int:
-    """Check that each sentence begins where the previous one ends; return their size in bytes."""
+    """Check that each sentence begins where the previous one ends; return the total in bytes."""
     raw = np.memmap(index, np.uint8, "r")
     middle = HEADER.size + 4 * sentences
     lengths, offsets = raw[HEADER.size : middle].view("<i4"), raw[middle:].view("<i8")

@@ -39,7 +39,7 @@ class UnfitStateError(ValueError):
 
 
 def with_checks(module: ModuleType) -> ModuleType:
-    """Return a replacement for the torch module whose `load` performs these checks."""
+    """Return a replacement for the torch module that uses the function `load` below."""
     return stand_in(module, load=load)
 
 
@@ -96,9 +96,10 @@ def check_parts(state: Any) -> None:
 
 
 def check_tensors(tensors: Iterable[torch.Tensor], size: int) -> None:
-    """Raise an UnfitStateError if the tensors need far more memory than the size of the file.
+    """Raise an UnfitStateError if tensors are too large for the size of the file.
 
-    A parameter that is shared by several modules is stored once, but has several names.
+    A parameter that is shared by several modules is stored once, but has several names. Therefore
+    all tensors together may have up to `NAMES` times the size of the file.
     """
     total = 0
     for tensor in tensors:

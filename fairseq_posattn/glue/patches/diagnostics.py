@@ -36,7 +36,7 @@ def folder_of(cfg) -> str | None:
 
 
 def write(trainer, folder: str) -> None:
-    """Log each number as a scalar with the tag PLACE/MECHANISM NAME/HEAD.
+    """Log each diagnostic as a scalar with the tag MODULE/MECHANISM NAME/HEAD.
 
     Spaces in the tag are replaced by `_`.
     """

@@ -150,7 +150,7 @@ def fits_model(filter_indices, task, *args, **kwargs):
         if found is None:
             raise
     else:
-        if not len(left) and not hasattr(task, "lines_before"):  # of new text, some lines may fit
+        if not len(left) and not hasattr(task, "lines_before"):  # other new lines may fit
             raise InputError(
                 "all sentences of the data exceed --max-source-positions or "
                 "--max-target-positions; use shorter ones"

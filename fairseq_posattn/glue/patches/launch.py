@@ -130,7 +130,7 @@ def refused_early(call_main, cfg, main, **kwargs):
 def without_tpu(parse_args_and_arch, *given, **options):
     """Wrapper for options.parse_args_and_arch that resets --tpu, which fairseq sets with --bf16."""
     found = parse_args_and_arch(*given, **options)
-    args = found[0] if isinstance(found, tuple) else found  # with parse_known, others follow
+    args = found[0] if isinstance(found, tuple) else found  # parse_known: (args, unknown)
     if getattr(args, "bf16", False) and find_spec("torch_xla") is None:
         args.tpu = False
     return found
@@ -160,7 +160,8 @@ def refuse_without_size(dataset) -> None:
 def in_parallel(data_parallel, module, device_ids=None, output_device=None, **options):
     """Wrapper for DistributedDataParallel that supports CPUs and LayerDrop.
 
-    DistributedDataParallel fails if it is given a device on a CPU, or if LayerDrop skips layers.
+    DistributedDataParallel fails if it is given device IDs for a model on a CPU, or if LayerDrop
+    skips layers.
     """
     if all(parameter.device.type == "cpu" for parameter in module.parameters()):
         device_ids = output_device = None

@@ -40,7 +40,7 @@ def with_compat(module: ModuleType) -> ModuleType:
 
 
 Lines = list[str]
-AT_ONCE = "reads_at_once"  # attribute of a prefetching function: the original function
+AT_ONCE = "reads_at_once"  # the attribute of a wrapper that stores the original function
 
 
 def prepare_ahead(prepare: Callable[[Lines], None] | None) -> None:
@@ -52,7 +52,7 @@ def prepare_ahead(prepare: Callable[[Lines], None] | None) -> None:
         module: Any = sys.modules.get(name)
         read = getattr(module, "buffered_read", None)
         if read is not None:
-            read = vars(read).get(AT_ONCE, read)  # undo the wrapper of an earlier program
+            read = vars(read).get(AT_ONCE, read)  # remove the wrapper of an earlier call
             module.buffered_read = read if prepare is None else reading_ahead(read, prepare)
 
 

@@ -37,13 +37,13 @@ NAMED_OTHERWISE = {  # variables of fairseq's search -> the options that set the
     "--max-len": ("--max-len-a", "--max-len-b", "--prefix-size"),
 }
 LARGEST, MOST = 2**63 - 1, {"num_workers": 1024, "seed": 2**32 - 1}  # a worker is a process
-LARGEST_FLOAT, SMALLEST = 1e30, 1e-30  # float32 holds sums of many such values
+LARGEST_FLOAT, SMALLEST = 1e30, 1e-30  # float32 can represent sums of such values
 
 
 def options_fit(parse_args_and_arch, parser: ArgumentParser, *rest, **how):
     """Wrapper for options.parse_args_and_arch that rejects values that would cause errors later."""
     found = parse_args_and_arch(parser, *rest, **how)
-    args = vars(found[0] if isinstance(found, tuple) else found)  # with parse_known, others follow
+    args = vars(found[0] if isinstance(found, tuple) else found)  # parse_known: (args, unknown)
     refuse_combinations(args)
     given = given_flags()
     for action in parser._actions:  # argparse has no public list of options
@@ -82,7 +82,7 @@ def refuse_combinations(args: Mapping[str, Any]) -> None:
     """Raise an InputError for combinations of options that would cause errors later."""
     if args.get("int8") and (args.get("fp16") or args.get("bf16")):
         raise InputError("--int8 cannot be combined with --fp16 or --bf16; use only one of them")
-    if args.get("constraints") and "buffer_size" not in args:  # of fairseq-interactive
+    if args.get("constraints") and "buffer_size" not in args:  # not interactive
         raise InputError(
             "--constraints are read from lines of new text only; translate with posattn "
             "interactive, or omit --constraints"
@@ -127,7 +127,7 @@ def refusal(error: BaseException) -> str | None:
         return None
     on_purpose = theirs == len(places) - 1 and isinstance(way[-1], ast.Assert | ast.Raise)
     said = str(error) if on_purpose else f"{type(error).__name__}: {error}"
-    if isinstance(way[-1], ast.Assert) and not re.search("[a-z]{3}", said):  # "" or "5 < 5"
+    if isinstance(way[-1], ast.Assert) and not re.search("[a-z]{3}", said):  # such as "" or "5 < 5"
         said = f"fairseq needs {ast.unparse(way[-1].test)}{said and f' ({said})'}"
     given = options_given({*FLAG.findall(said), *flags_read(way)})
     if given:

@@ -96,7 +96,7 @@ def remembered(load, cfg, trainer, *args, **kwargs):
 
 
 def heed_last_validation(cfg, trainer, extra_state: dict) -> None:
-    """Pass the last validation result to the scheduler.
+    """Pass the last validation result to the learning-rate scheduler.
 
     The checkpoint was written before the scheduler received this result.
     """
@@ -133,7 +133,7 @@ def counters() -> dict:
 
 
 def stays_finished(load, cfg, trainer, *args, **kwargs):
-    """Wrapper for checkpoint_utils.load_checkpoint that stops if training is finished."""
+    """Wrapper for checkpoint_utils.load_checkpoint that ends finished training runs at once."""
     extra_state, epoch_itr = load(cfg, trainer, *args, **kwargs)
     if extra_state and goes_on(cfg, trainer):
         reached = limit_reached(trainer, epoch_itr, extra_state)

@@ -132,7 +132,7 @@ def load_plain(path) -> dict:
 
 
 def damage(path, error: Exception) -> str:
-    """Return the message for a file that is not a checkpoint; it quotes the original error."""
+    """Return the error message for a file that is not a checkpoint, with the original error."""
     text = str(error).rpartition("WeightsUnpickler error:")[2].strip()
     reason = f"{type(error).__name__}: {text}".splitlines()[0][:80]
     return f"{path} cannot be read as a checkpoint ({reason}); {checked_state.DAMAGED}"
@@ -154,7 +154,7 @@ def is_torn(path) -> bool:
 
 
 def refusal(path, error: Exception) -> str | None:
-    """Return the message for a file with an unsafe class, or None if it contains no such class."""
+    """Return the error message for a file with an unsafe class, or None if it has no such class."""
     found = CLASS.search(str(error)) if isinstance(error, pickle.UnpicklingError) else None
     return found and (
         f"{path} contains {found[1] or found[2]}, and loading anything but tensors and plain data "

@@ -1,4 +1,4 @@
-"""Store fingerprints of the training data in checkpoints, to compare them with other data.
+"""Store fingerprints of the training data in checkpoints, to detect data that do not match.
 
 The fingerprints are part of the task's state. Averaging checkpoints or overriding options does not
 change this state. Checkpoints of earlier versions contain no fingerprints and are loaded without a
@@ -75,7 +75,7 @@ def task_state(path: str) -> dict:
 def compare(task, state: Mapping[str, Any]) -> None:
     """Raise an InputError if the dictionaries or the piece separator differ from those in training.
 
-    The stored fingerprints become `task.trained_on`, which is used to compare tree controls.
+    The stored fingerprints are assigned to `task.trained_on`, which `warn_of_control` reads.
     """
     about = state.get(KEY)
     if not isinstance(about, dict) or not isinstance(about.get("dictionaries"), dict):
@@ -134,7 +134,7 @@ def check_control(task, asked: str | None) -> None:
 
 
 def dictionaries(task) -> dict[str, Dictionary]:
-    """Return the dictionaries of a task by side.
+    """Return the dictionaries of a task, keyed by a name such as `source`.
 
     The result is empty for unsupported tasks, such as multilingual ones.
     """

@@ -107,7 +107,7 @@ class StructuredTranslationTask(TranslationTask):
         return sizes_for(kinds, found, self.folder_of_labels(), self.cfg.source_lang)
 
     def wanted_labels(self) -> Optional[WantedLabels]:
-        """Return the kinds of labels that the models read, with their dictionaries, or None."""
+        """Return the kinds of labels that the models read, with the dictionaries, or None."""
         found = self.label_dictionaries
         return WantedLabels(found, self.needs_labels) if found and self.needs_labels else None
 
@@ -136,7 +136,7 @@ class StructuredTranslationTask(TranslationTask):
     def get_batch_iterator(self, dataset, *args, **options):
         """Return a batch iterator that, except in training, does not drop the longest sentences.
 
-        fairseq drops the sentences that do not fill --required-batch-size-multiple.
+        fairseq drops those that do not fill a batch of --required-batch-size-multiple sentences.
         """
         if dataset is not self.datasets.get(self.cfg.train_subset):
             options["required_batch_size_multiple"] = 1
@@ -164,7 +164,7 @@ class StructuredTranslationTask(TranslationTask):
         return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)
 
     def parses_data(self) -> bool:
-        """Return whether loading binarised data without trees creates trees.
+        """Return whether trees are created if binarised data without trees are loaded.
 
         This is the case for lazy providers, such as parsers, and for controls that need no trees.
         """
@@ -243,7 +243,7 @@ class StructuredTranslationTask(TranslationTask):
             refuse_scoring(args)
             for model in models:
                 quantize(model)
-        pipeline, cuts = self.pipeline(), getattr(args, "constraints", None)  # off the lines
+        pipeline, cuts = self.pipeline(), getattr(args, "constraints", None)  # part of each line
         waits = pipeline and pipeline.config.splits_parsers_words and not cuts
         prepare_ahead(self.prepare_lines if waits else None)
         return super().build_generator(models, args, *rest, **kwargs)

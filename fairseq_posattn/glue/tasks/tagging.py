@@ -95,7 +95,7 @@ class TaggingConfig(FairseqDataclass):
         None, "write the learning curve on the validation set to this file, as JSON lines"
     )
     curve_interval: int = option(
-        100, "set the number of batches between two points of the learning curve (default: 100)"
+        100, "set the number of updates between two points of the learning curve (default: 100)"
     )
 
 

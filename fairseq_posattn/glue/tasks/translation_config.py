@@ -55,8 +55,8 @@ class StructuredTranslationConfig(TranslationConfig):
     )
     parser_lang: Optional[str] = option(
         None,
-        "parse new text with stanza's models for this language; the default is the language "
-        "that the data were parsed as, or else the source language",
+        "parse new text with stanza's models for this language; the default is the language of the "
+        "models that parsed the data, or else the source language",
     )
     parser_dir: Optional[str] = option(
         None, "read stanza's models from this folder; the default is the one used for the data"

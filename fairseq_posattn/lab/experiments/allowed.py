@@ -19,7 +19,7 @@ from fairseq_posattn.io.records import Limit, is_of, limit
 NAME = re.compile(r"(?!.*\.\.)[\w+][\w.+-]*")
 PLAIN = "a plain name: letters, digits and . _ + -"
 OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-NOT_TRAINING = (  # options that write elsewhere, send data away, or run code
+NOT_TRAINING = (  # options that write to other folders, send data to a server, or run code
     *("user-dir", "post-save-script", "plasma-path", "use-plasma-view"),
     *("save-dir", "checkpoint-suffix", "tensorboard-logdir", "log-file"),
     *("aim-repo", "azureml-logging", "wandb-project", "distributed-init-method"),
@@ -54,12 +54,12 @@ def are_plain(names: Iterable[object]) -> bool:
 
 
 def plain() -> Mapping[str, Any]:
-    """Return the metadata of a field that contains a plain name or a collection of plain names."""
+    """Return field metadata that permits only a plain name or a collection of plain names."""
     return limit(lambda value: are_plain([value] if isinstance(value, str) else value), PLAIN)
 
 
 def plain_or_empty() -> Mapping[str, Any]:
-    """Return the metadata of a field that contains a plain name or an empty string."""
+    """Return field metadata that permits only a plain name or an empty string."""
     return limit(lambda name: not name or is_plain(name), PLAIN)
 
 

@@ -46,11 +46,11 @@ class Shell:
         self.dry_run = dry_run
         self.running: set[subprocess.Popen] = set()
         self.stopped = threading.Event()
-        self.starting = False  # the main thread is starting a command not yet in `running`
-        self.late: int | None = None  # a signal received in the meantime
+        self.starting = False  # whether the main thread is starting a command
+        self.late: int | None = None  # a signal received while `starting` was true
 
     def does(self, what: str) -> bool:
-        """Return True or, in a dry run, print the description of an action and return False."""
+        """Return whether to perform an action; in a dry run, print `what` and return False."""
         if self.dry_run:
             print(f"# {what}")
         return not self.dry_run
@@ -71,7 +71,7 @@ class Shell:
         return contextlib.nullcontext() if self.dry_run else locked(path, True, self.pause)
 
     def pause(self, seconds: float) -> None:
-        """Wait; raise CommandFailed if a signal stops the work before or during the wait."""
+        """Wait; raise CommandFailed if a signal stops the recipe before or during the wait."""
         if self.stopped.wait(seconds):
             raise CommandFailed("the work was stopped by a signal", 1)
 
@@ -137,7 +137,7 @@ class Shell:
         environment: Mapping[str, str] | None,
         append: bool,
     ) -> Iterator[subprocess.Popen]:
-        """Start a command; when the block ends, terminate it if it is still running."""
+        """Start a command; at the end of the `with` block, terminate it if it is still running."""
         if self.stopped.is_set():
             raise CommandFailed(f"{program(command)} was not started, because of a signal", 1)
         with contextlib.ExitStack() as stack:
@@ -181,14 +181,14 @@ class Shell:
 
     @contextlib.contextmanager
     def passing_signals_on(self) -> Iterator[None]:
-        """Forward signals to the commands, which end if this process dies, even by SIGKILL."""
+        """Forward signals to the commands; if this process ends, even by SIGKILL, kill them."""
         passed = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-        heard = [n for n in passed if signal.getsignal(n) != signal.SIG_IGN]  # nohup: SIGHUP
+        heard = [n for n in passed if signal.getsignal(n) != signal.SIG_IGN]  # nohup ignores SIGHUP
         before = {number: signal.signal(number, self.stop) for number in heard}
         try:
             with contextlib.nullcontext() if self.dry_run else ended_with_this_process():
                 yield
-        except Stopped as stopped:  # terminate by the signal, as without this function
+        except Stopped as stopped:  # now let the signal terminate this process
             signal.signal(stopped.number, signal.SIG_DFL)
             signal.raise_signal(signal.Signals(stopped.number))
         finally:
@@ -197,7 +197,7 @@ class Shell:
 
 
 class Stopped(BaseException):
-    """Raised when a signal stops the work.
+    """Raised when a signal stops the recipe.
 
     It is not derived from Exception, so `except Exception` does not catch it.
     """

@@ -55,7 +55,7 @@ class Collector:
         self.languages = (self.content.source, self.content.target)
 
     def collect(self) -> None:
-        """Write all text files, with the function `collect` of corpus.py if it is defined.
+        """Write all text files, using the function `collect` of corpus.py if it is defined.
 
         Otherwise, write each text with `take_pair`, and copy the label files of the test sets.
         """
@@ -119,7 +119,7 @@ class Collector:
         return any((self.folder / f"{name}{end}").exists() for end in PACKED)
 
     def find(self, name: str) -> Path:
-        """Return the path of a file in the corpus folder, which may be compressed."""
+        """Return the path of a (possibly compressed) file in the corpus folder."""
         for end in PACKED:
             if (path := self.folder / f"{name}{end}").exists():
                 return path
@@ -131,7 +131,7 @@ class Collector:
     def join(self, out: str, parts: Sequence[str | Path]) -> None:
         r"""Concatenate the lines of all parts into one text file, in UTF-8 with \n line endings.
 
-        parts: paths, or names of files in the corpus folder, which may be compressed.
+        parts: paths, or names of files in the corpus folder; all files may be compressed.
         """
         path = self.raw / out
         if self.shell.does(f"write {path} from {', '.join(map(str, parts))}"):
@@ -204,7 +204,7 @@ def special_of(recipe: Recipe) -> ModuleType | None:
 
 
 CHUNK = 1 << 20
-# Python raises NotImplementedError for an unknown compression, RuntimeError for an encrypted file.
+# zipfile raises NotImplementedError (unknown compression method), RuntimeError (encrypted file).
 TORN = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError),
     *(NotImplementedError, RuntimeError, ValueError),
@@ -241,7 +241,7 @@ def torn_archive_named(archive: str) -> Iterator[None]:
         raise
     except (*TORN, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise  # a disk error; EINVAL: a damaged archive caused a seek to a negative position
+            raise  # a disk error; EINVAL means a seek to a negative offset in a damaged archive
         if isinstance(error, NotImplementedError):
             raise InputError(
                 f"{archive}: Python does not support this compression ({str(error)[:80]}); convert "
@@ -279,7 +279,7 @@ def check_end(archive: tarfile.TarFile) -> None:
     """
     if archive.fileobj.tell() == archive.offset:
         raise tarfile.ReadError("its end is missing")
-    while archive.fileobj.read(CHUNK):  # the checksum follows the last file
+    while archive.fileobj.read(CHUNK):  # read to the end, so that checksums are verified
         pass
 
 

@@ -209,7 +209,7 @@ def unreachable(source: Source, error: Exception) -> InputError:
 
 
 def chunks(answer, source: Source) -> Iterator[bytes]:
-    """Yield data as soon as they are received, so that no data are lost after an interruption."""
+    """Yield data as soon as they are received, so that an interrupted download keeps them."""
     while True:
         try:
             chunk = answer.read1(CHUNK)

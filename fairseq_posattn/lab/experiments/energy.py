@@ -4,9 +4,9 @@ Linux counts the energy of each processor (RAPL), but on many machines only root
 counters. The power of each GPU is reported by nvidia-smi. Both measurements include other programs
 that run on the same device.
 
-The file runs/RUN/energy.json contains the total energy over all starts of a run. If several
-machines train a run together, each machine except the first writes energy.HOST.json instead. No
-file is written for a machine that reports no energy.
+The file runs/RUN/energy.json contains the total energy used by a run, even if the run was resumed.
+If several machines train a run together, each machine except the first writes energy.HOST.json
+instead. No file is written for a machine on which no energy or power can be measured.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairseq_posattn.lab.experiments.runs import AGAIN
 ZONES = Path("/sys/class/powercap")
 POWER = ("nvidia-smi", "--query-gpu=power.draw", "--format=csv,noheader,nounits", "--id")
 EVERY = 10.0  # seconds between two readings
-LONGEST = 120.0  # seconds; after a longer suspension, the counters may have been reset
+LONGEST = 120.0  # seconds; if the machine was suspended for longer, counters may have been reset
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Evaluating:
         self.shell.run(python(name, *words), log, self.share.environment())
 
     def average(self) -> None:
-        size = self.place.recipe.size(self.run.record.size)  # fails if the size was removed
+        size = self.place.recipe.size(self.run.record.size)  # raises InputError if it was removed
         last = self.plan.last or self.content.sizes[size].averaged
         self.do(
             "average",
@@ -224,7 +224,7 @@ def remove_logs(start: str) -> None:
 
 
 def link_without_trees(data: Path, out: Path) -> None:
-    """Fill a folder with links to all files in the data folder except the trees.
+    """Fill a folder with symbolic links to all files in the data folder except the trees.
 
     Several processes may fill the same folder at the same time.
     """

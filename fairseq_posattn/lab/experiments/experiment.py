@@ -160,7 +160,8 @@ class Experiment:
     def finished(self, rows: Sequence[Any], seeds: Seeds) -> list[Run]:
         """Train and test all models with all seeds, and return their runs."""
         jobs = self.planned(rows, seeds)
-        for tested in (False, True):  # runs with other test trees reuse the training of the first
+        # runs with other test trees come second, as they copy the models that were trained first
+        for tested in (False, True):
             some = [job for job in jobs if bool(job[1].record.tested) == tested]
             if some:
                 self.side_by_side([partial(self.train_and_test, seeds[0], *job) for job in some])

@@ -46,7 +46,10 @@ class Facts:
         return list(self.lines[0].cells)
 
     def starts(self) -> list[tuple[Run, Start]]:
-        """Return all recorded training starts; runs stored in the recipe have none."""
+        """Return a (run, start) pair for each entry in the machine*.json files of the runs.
+
+        Runs that are stored in RECIPE/study have no such files.
+        """
         return [(run, start) for run in self.runs for start in starts_in(run.folder)]
 
     def versions(self) -> list[str]:
@@ -74,7 +77,7 @@ class Facts:
                 found.setdefault(name, {})[value] = None
         found.pop("seed", None)
         content = self.place.content
-        if not self.plan.from_study:  # older stored runs contain no settings of the translation
+        if not self.plan.from_study:  # older stored runs contain no decoding settings
             averaged = self.plan.last or content.sizes[line.row.size].averaged
             beam, lenpen = content.evaluation.beam, content.evaluation.lenpen
             translating = {"averaged": averaged, "beam": beam, "lenpen": lenpen}

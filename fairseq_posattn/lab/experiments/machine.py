@@ -72,7 +72,7 @@ class Machine:
         return self.each() * self.nodes
 
     def launch(self, job: str) -> list[str | Path]:
-        """Return the beginning of the training command, up to the module of fairseq-train.
+        """Return the start of the training command, up to and including the fairseq-train module.
 
         job: identifier that is the same on all machines that train together.
         """
@@ -188,7 +188,7 @@ def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, l
     """Divide a machine among several runs.
 
     Returns the machine options of a single run, and one share for each run that is executed in
-    parallel. On a CPU, the number of shares is the number of cores divided by the number of
+    parallel. On a CPU, the default number of shares is the number of cores divided by the number of
     processes per run. GPUs are divided equally among the runs; several runs share a GPU only if
     `at_once` exceeds the number of GPUs.
 

@@ -21,7 +21,7 @@ from fairseq_posattn.lab.experiments.sizes import with_shared
 FILE = "recipe.toml"
 USER_DIR = CHECKOUT / "fairseq_posattn"
 REMEDY = "correct the recipe"
-SHARED = ("model", "size", "trees", "training")  # keys that `like` copies from another row
+SHARED = ("model", "size", "trees", "training")  # keys that `like` copies from another entry
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class Recipe:
         return name or next(iter(sizes))
 
     def row(self, model: str, size: str | None) -> Row:
-        """Return the `[[models]]` entry (row) of a model at a size.
+        """Return the `[[models]]` entry of a model at the given size.
 
-        If the model is listed only at other sizes, return a copy of the first such row with the
-        requested size. If a preset is not listed at all, create a row.
+        If the model is listed only at other sizes, return a copy of the first such entry with the
+        requested size. If the model is a preset that is not listed at all, create an entry.
 
         Raises InputError for an unknown model.
         """
@@ -79,9 +79,10 @@ class Recipe:
         return Row(model, size)
 
     def rows(self, size: str | None) -> list[Row]:
-        """Return the rows of a size, or all rows if `size` is None.
+        """Return the `[[models]]` entries of a size, or all entries if `size` is None.
 
-        If there are no rows of this size, the rows at the first model's size are copied.
+        If no entry has this size, return copies of those with the first model's size, changed to
+        `size`.
         """
         models = self.content.models
         if size is None:
@@ -131,7 +132,7 @@ def recipe_file(name: str) -> Path:
 
 
 def read_content(kind: type[Record], path: Path) -> Record:
-    """Read a recipe.toml, and resolve `base`, `like` and the shared sizes."""
+    """Read a recipe.toml, and add the values taken from `base`, `like` and the shared sizes."""
     document = read_toml(path)
     known = document.get("models", [])
     if (base := document.pop("base", None)) is not None:
@@ -155,9 +156,10 @@ def read_content(kind: type[Record], path: Path) -> Record:
 
 
 def alike(row: Any, named: Mapping[str, Sequence[Any]], path: Path) -> Any:
-    """Complete a row with the SHARED keys of the row that its `like` refers to, recursively.
+    """Complete a `[[models]]` entry with the SHARED keys of the entry that its `like` names.
 
-    Values of the row itself take precedence. The options in `training` are merged.
+    If that entry also has a `like`, it is completed first. Values of the entry itself take
+    precedence. The options in `training` are merged.
     """
     if not isinstance(row, dict):
         return row

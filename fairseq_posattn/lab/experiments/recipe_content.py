@@ -35,10 +35,10 @@ class Corpus:
         percent.
     kept: the number of training sentences after filtering, and optionally the allowed deviation.
     prepare: options of posattn prepare.
-    sacrebleu: the sacrebleu test sets from which texts are downloaded, by text.
+    sacrebleu: for each text to download with sacrebleu, the name of its sacrebleu test set.
     downloads: files to download if the user specifies no folder.
     folder: path of the corpus if the user specifies no folder.
-    treebanks: the names of the treebank files, by text; {} is replaced by the language.
+    treebanks: file names of treebanks, by name of the text; {} is replaced by the language.
     parsers: names of further sets of trees, such as `grammar`; corpus.py writes the trees, with
         copies of the texts, to raw/NAME.
     licence: licence or terms of use of the corpus.
@@ -105,7 +105,7 @@ class Row:
     model: preset, without the prefix posattn_.
     size: one of the recipe's sizes.
     name: name in tables and folders (default: the name of the preset).
-    trees: control trees or parsed trees for training and testing (default: own).
+    trees: name of the trees for training and testing, such as `chain` (default: `own`).
     tested: trees for testing, if they differ from `trees`.
     training: options of fairseq-train, which override those of the size.
     published: published BLEU score for each test set.
@@ -144,7 +144,7 @@ class Evaluation:
     """The table [evaluation]: how translations are scored.
 
     score: options of posattn score.
-    main: the main score, which the tables contain (default: BLEU).
+    main: the score shown in tables (default: NIST BLEU if it is computed, otherwise BLEU).
     subsets: for each test set TEST, the names of its label files; each line of the file TEST.NAME
         is the label of one sentence.
     published: published scores for comparison, by column title and then by label (or `mean`).
@@ -166,7 +166,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Series:
-    """A line in the plot of a sweep, which shows one model with several values of an option.
+    """One series in the plot of a sweep: a model with several values of an option.
 
     template: value of the option, such as "window(size={})@0-2", in which {} is replaced by a
         number.
@@ -182,7 +182,7 @@ class Series:
         check_options("option", {self.option: self.template}, (*NOT_TRAINING, *OUR_OWN))
 
     def row(self, value: int, size: str) -> Row:
-        """Return the model with this value of the option."""
+        """Return a `[[models]]` entry for the model with this value of the option."""
         filled = self.template.replace("{}", str(value))
         name = f"{self.model}.{'_'.join(re.findall(r'[A-Za-z0-9]+', filled))}"
         return Row(self.model, size, name=name, training={self.option: filled})
@@ -238,7 +238,7 @@ class Content:
                 )
             for trees in row.all_trees:
                 if trees not in self.corpus.all_parsers:
-                    TreeControl.from_tag(trees)  # this refuses an unknown control
+                    TreeControl.from_tag(trees)  # raises an InputError for unknown trees
             if PARSED in row.all_trees and self.corpus.prepare.get("parser") != "conllu":
                 raise InputError(
                     f"the model '{row.title}' has trees = \"{PARSED}\", which requires "
@@ -257,7 +257,7 @@ class TrialRow:
     label: name in the tables (default: `name`).
     training: options of fairseq-train.
     on: additional options of fairseq-train for individual corpora.
-    published: values reported in the paper, by corpus and by the name of the value.
+    published: results reported in the paper, by corpus and by name of the result.
     in_table: if false, table.sh trains the model only if --models lists it.
     """
 

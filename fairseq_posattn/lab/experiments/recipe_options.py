@@ -36,7 +36,7 @@ def parse_options(words: Sequence[str], description: str) -> argparse.Namespace:
 def with_model_in_front(parser: argparse.ArgumentParser, words: list[str]) -> list[str]:
     """Move the optional model argument of `evaluate` directly after the recipe argument.
 
-    Otherwise, argparse would not recognise it after other options.
+    Without this, argparse does not recognise a model that follows other options.
     """
     if words[:1] != ["evaluate"] or {"-h", "--help"} & set(words):
         return words
@@ -135,11 +135,11 @@ MACHINE = (
     option(
         "--rendezvous",
         metavar="HOST:PORT",
-        help="address through which the N machines connect to each other",
+        help="address through which the N machines of --nodes connect to each other",
     ),
     number(
         "--node-rank",
-        "rank of this machine, where 0 is HOST (default: torch assigns one)",
+        "rank of this machine; HOST has rank 0 (default: assigned by torch)",
         not_negative,
     ),
 )
@@ -196,7 +196,7 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
             option(
                 "--with-parsing",
                 action="store_true",
-                help="also measure the speed of translation with live parsing",
+                help="also measure the speed if sentences are parsed during translation",
             ),
             option(
                 "--on-valid",
@@ -261,7 +261,7 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
         ),
     ),
     "new": (
-        "write a recipe for a corpus of your own",
+        "write a recipe for your own corpus",
         "",
         (
             option("folder", type=Path, help="write the recipe to this folder, such as mine"),
@@ -282,7 +282,7 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
                 required=True,
                 metavar="FOLDER",
                 help="folder with train, valid and test (or test1, test2 and so on) in both "
-                "languages, such as train.en; may be compressed",
+                "languages, such as train.en; the files may be compressed",
             ),
         ),
     ),

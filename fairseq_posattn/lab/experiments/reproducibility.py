@@ -77,7 +77,7 @@ def page(facts: Facts) -> Iterator[str]:
 
 
 def models(facts: Facts) -> Section:
-    """Yield a table of the models with their scores and, if there are logs, their running times."""
+    """Yield a table of the models with scores and, unless `from_study`, parameters and times."""
     is_whole = not facts.plan.from_study
     head = ["model", "size", "runs", *facts.tests]
     head += ["parameters", "training", "translating"] if is_whole else []
@@ -174,7 +174,7 @@ def kilowatt_hours(joules: Sequence[float | None]) -> str:
 
 
 def hyper_parameters(facts: Facts) -> Section:
-    """Yield tables of the shared and of the differing options, and how they were chosen."""
+    """Yield tables of the options that models share and of the others, and how they were chosen."""
     chosen = [facts.choices(line) for line in facts.lines]
     names = dict.fromkeys(name for of_model in chosen for name in of_model)
     shared = [name for name in names if len({one.get(name) for one in chosen}) == 1]

@@ -28,7 +28,7 @@ from fairseq_posattn.lab.experiments.allowed import plain, plain_or_empty
 RECORD, FINISHED = "run.json", "finished"
 TRAINED = ("checkpoint*.pt", "train*.log", "machine*.json", "curve.jsonl")  # outputs of training
 KEY_DIGITS = 8
-SAME = "nothing"  # the difference of equal runs
+SAME = "nothing"  # returned by `difference` for equal runs
 AGAIN = "move the folder away, and train again"
 
 
@@ -38,7 +38,7 @@ class RunRecord(Open):
 
     options: options of fairseq-train, except those that depend on the machine.
     files: fingerprints of the data and of all other files that are read during training.
-    versions: versions of this package that trained the run.
+    versions: versions of this package with which the run was trained.
     tested: trees used for testing, if they differ from `trees`.
     """
 
@@ -177,7 +177,7 @@ class Run:
 def take_over(run: Run) -> Path | None:
     """Copy the trained model of a finished run that has the same key but another name.
 
-    Returns the folder of the copied run, or None if there is none.
+    Returns the folder of the copied run, or None if there is no such run.
     """
     for other in runs_in(run.runs):
         if other.record.key == run.record.key and other.is_finished:

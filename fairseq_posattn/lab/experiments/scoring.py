@@ -86,7 +86,7 @@ def options_of(
 
 
 def files_of(place: Workplace, run: Run, test: str, plan: Plan) -> dict[str, Any]:
-    """Return the options of posattn score for the logs, examples and heads of a run."""
+    """Return the options of posattn score that refer to files of a run, such as its logs."""
     options: dict[str, Any] = {
         "pieces": run.folder / f"{test}.src",
         "separator": separator(place, run),
@@ -105,7 +105,7 @@ def files_of(place: Workplace, run: Run, test: str, plan: Plan) -> dict[str, Any
 def check_scoring(place: Workplace) -> None:
     """Raise an InputError if the target language cannot be scored on this machine.
 
-    This is checked early, so that the error is raised before training.
+    For example, its tokeniser may not be installed. This is checked before training starts.
     """
     from fairseq_posattn.lab.scoring.metrics.scores import Settings
 

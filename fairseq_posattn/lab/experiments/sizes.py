@@ -15,7 +15,7 @@ from fairseq_posattn.lab.experiments.recipe_content import Size
 FILE = CHECKOUT / "fairseq_posattn/glue/config/sizes.toml"
 DEMO = "demo"  # for a CPU
 LARGE = 200_000  # sentence pairs
-FEW = 10_000  # sentence pairs; with fewer, the default updates of `demo` lead to overfitting
+FEW = 10_000  # sentence pairs; with fewer, the number of updates of `demo` leads to overfitting
 
 
 @cache

@@ -1,8 +1,8 @@
 """Record the machines on which training runs start, for reproducibility.md.
 
-runs/RUN/machine.json contains an entry for each start of the run; starts on the same machine with
-the same settings share an entry. If several machines train a run together, each machine except the
-first writes machine.HOST.json instead.
+When a run is started or resumed, an entry that describes the machine and the settings is added to
+runs/RUN/machine.json, unless this file already contains an identical entry. If several machines
+train a run together, each machine except the first writes machine.HOST.json instead.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Starts(Open):
 
 
 def note_start(folder: Path, command: Command, machine: Machine, share: Share) -> None:
-    """Add this machine to the record of a run, unless an identical start is already recorded."""
+    """Add an entry for this machine to a run's machine.json unless it has an identical entry."""
     path = folder / machine.file_name("machine")
     former = read_record(Starts, path, AGAIN).starts if path.exists() else []
     start = here(command, machine, share)
@@ -61,7 +61,7 @@ def note_start(folder: Path, command: Command, machine: Machine, share: Share) -
 
 
 def starts_in(folder: Path) -> list[Start]:
-    """Return all recorded starts of a run; older versions of this package recorded none."""
+    """Return all entries in the machine*.json files of a run; old versions wrote none."""
     paths = sorted(folder.glob("machine*.json"))
     return [start for path in paths for start in read_record(Starts, path, AGAIN).starts]
 

@@ -147,7 +147,7 @@ def check_references(runs: Sequence[Kept], now: References) -> None:
     """
     for run in runs:
         for test, checksums in run.record.references.items():
-            if now.get(test) and checksums != now[test]:  # score names a missing file
+            if now.get(test) and checksums != now[test]:  # posattn score reports missing files
                 raise InputError(
                     f"{run.file}: the references of {test} have changed since {run.name} was "
                     "stored; prepare the original texts again, or store new runs with table.sh "
@@ -161,7 +161,7 @@ def check_references(runs: Sequence[Kept], now: References) -> None:
 
 
 def rows_of(runs: Sequence[Kept], known: Sequence[Row]) -> Iterator[Row]:
-    """Yield one row for each model of the runs: first the recipe's rows, then new rows."""
+    """Yield a `[[models]]` entry per stored model: those of the recipe first, then new ones."""
     systems = {run.record.system: run.record for run in runs}
     for row in known:
         if systems.pop(row.system, None):

@@ -72,7 +72,7 @@ class Line:
         return next((system.training for system in self.systems if system.training), None)
 
 
-Points = Mapping[tuple[str, int], float]  # label of the series of a sweep and value -> score
+Points = Mapping[tuple[str, int], float]  # label of a series in a sweep and option value -> score
 Results = dict[tuple[str, str, str | None], Path]  # system, test set, baseline -> file
 
 
@@ -109,7 +109,7 @@ def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
 
     Comparing A with B and comparing B with A count as one test.
     """
-    from fairseq_posattn.lab.scoring.statistics import holm  # a dry run has no numpy
+    from fairseq_posattn.lab.scoring.statistics import holm  # dry runs work without numpy
 
     one: dict[object, list[tuple[Cell, str]]] = {}
     for test, row, baseline, cell in tests:
@@ -129,7 +129,7 @@ def welch_p(system: ScoredSystem) -> float | None:
 
 
 def table_of(lines: Sequence[Line]) -> Table:
-    """Return the table of these rows.
+    """Format the rows as a result table.
 
     In CSV files, the column names start with the name of the test set. The columns for published
     scores are omitted if no row contains any.
@@ -162,7 +162,7 @@ def table_of(lines: Sequence[Line]) -> Table:
 
 
 def score_cells(cell: Cell, baselines: Sequence[str]) -> Iterator[str | Marked]:
-    """Yield the cells of a model for one test set.
+    """Yield the table cells of a model for one test set: its score, and a p-value per baseline.
 
     The score is bold if it differs significantly from that of the first baseline.
     """
@@ -212,7 +212,7 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
 
 def few_runs(lines: Sequence[Line]) -> Iterator[str]:
     """Yield a note if an exact permutation test cannot reach p = 0.01 with this number of runs."""
-    from fairseq_posattn.lab.scoring.statistics import smallest_exact  # a dry run has no numpy
+    from fairseq_posattn.lab.scoring.statistics import smallest_exact  # dry runs work without numpy
 
     runs = {(line.row.title, line.row.size): line.runs for line in lines}
     pairs = {
@@ -240,10 +240,10 @@ def write_parts(
 ) -> None:
     """Write START.md, START.csv and START.tex with the main score on parts of the test sets.
 
-    For parts that are defined by labels, the tables are also printed, and START.TEST.NAME.svg is
-    plotted.
+    For parts that are defined by labels, the tables are also printed, and the scores are plotted in
+    START.TEST.NAME.svg.
     """
-    from fairseq_posattn.lab.scoring.part_tables import part_tables  # a dry run has no numpy
+    from fairseq_posattn.lab.scoring.part_tables import part_tables  # dry runs work without numpy
 
     systems = read_systems(list(paths))
     if tables := part_tables(systems, published):

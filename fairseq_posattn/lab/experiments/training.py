@@ -38,7 +38,7 @@ from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
 from fairseq_posattn.trees.sentence import KINDS
 
 READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
-TRAINING = {  # the settings of Vaswani et al. (2017); a recipe overrides them
+TRAINING = {  # the settings of Vaswani et al. (2017), which a recipe can override
     "criterion": "label_smoothed_cross_entropy",
     "label-smoothing": 0.1,
     "optimizer": "adam",
@@ -59,10 +59,10 @@ OURS = {  # options that the engine sets itself, and what to do instead
 
 
 def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
-    """Return the run of a model with a seed.
+    """Return the run of a model with the given seed.
 
     The run is identified by its options and data. Raises InputError if the data do not exist or
-    their texts have changed.
+    if the texts have changed since the data were built.
     """
     refuse_chosen(plan.training, OURS)
     data = place.data(row.trees)
@@ -95,7 +95,7 @@ def options_of(place: Workplace, row: Row, seed: int, plan: Plan) -> dict[str, A
 
 
 def options_of_size(model: str, size: Size, training: Options) -> dict[str, Any]:
-    """Return the options for a preset at a size; `training` overrides the defaults."""
+    """Return the options of fairseq-train for a preset and a size; `training` takes precedence."""
     chosen = {**TRAINING, **training}
     if chosen["lr-scheduler"] != TRAINING["lr-scheduler"] and "warmup-init-lr" not in training:
         del chosen["warmup-init-lr"]  # not all learning rate schedules support it
@@ -107,7 +107,7 @@ def options_of_size(model: str, size: Size, training: Options) -> dict[str, Any]
 
 
 def options_for(model: str, name: str, data: Path) -> list[str]:
-    """Return the options of fairseq-train for a preset at a shared size, adjusted to the data.
+    """Return the options of fairseq-train for a preset and a shared size, adjusted to the data.
 
     The options use all visible GPUs, or the CPU if no GPU is visible.
 
@@ -127,7 +127,7 @@ def options_for(model: str, name: str, data: Path) -> list[str]:
 
 
 def on_machine(options: Options, machine: Machine, size: Size, updates: int) -> dict[str, Any]:
-    """Add the options for batches, updates and checkpoints, which depend on the machine."""
+    """Add the options for the machine, and for batches, updates and checkpoints."""
     return {
         **{name: value for name, value in options.items() if name != "batch-tokens"},
         **machine.batch(options["batch-tokens"]),
@@ -246,18 +246,18 @@ def beginning(folder: Path) -> str:
 
 
 def save_interval(every: int, averaged: int, updates: int) -> int:
-    """Return a number of updates between checkpoints that leaves enough checkpoints to average."""
+    """Return the number of updates between checkpoints, so that enough are saved to average."""
     if updates // every > averaged:
         return every
     return max(1, updates // (averaged + 1))
 
 
 def resets(folder: Path, options: Mapping[str, Any], given: Sequence[str]) -> list[str]:
-    """Return the option that restarts the epoch if the number of processes or batches changed.
+    """Return the option that restarts the epoch, if this is necessary to resume a run correctly.
 
-    fairseq stores the position in the epoch as a number of batches per process. After such a
-    change, the stored position is wrong. All machines read the former settings from the checkpoint,
-    so they make the same decision.
+    fairseq stores the position in the epoch as a number of batches per process. If the number of
+    processes, max-tokens or update-freq has changed, this position is wrong. All machines read the
+    former settings from the checkpoint, so they make the same decision.
     """
     last = folder / "checkpoint_last.pt"
     if not last.exists():

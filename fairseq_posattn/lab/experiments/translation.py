@@ -87,7 +87,7 @@ class Translation(Experiment):
         return self.place.recipe.row(model, size)
 
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
-        """Return the rows of a size, or all rows; raise an InputError for unknown names."""
+        """Return the models of a size, or of all sizes; raise an InputError for unknown names."""
         rows = self.place.recipe.rows(size)
         if self.plan.from_study:
             rows = list(rows_of(self.kept(size), rows))

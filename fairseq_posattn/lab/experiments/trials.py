@@ -129,7 +129,7 @@ class Trial(TrialTools):
         return next(row for row in self.rows(size, [model]) if row.name == model)
 
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[TrialRow]:
-        """Return the rows of the table; raise an InputError for unknown names.
+        """Return the models of the table; raise an InputError for unknown names.
 
         names: models to include even if the table does not contain them by default.
         """

@@ -103,7 +103,7 @@ class Workplace(Place):
         return self.work / (f"data.{trees}.work" if self.are_parsed(trees) else "data.work")
 
     def are_parsed(self, trees: str) -> bool:
-        """Return whether these trees come from a parser and differ from the recipe's own trees."""
+        """Return whether these are additional trees from a parser, not `own` or control trees."""
         return trees in self.content.corpus.all_parsers
 
     def data(self, trees: str) -> Path:

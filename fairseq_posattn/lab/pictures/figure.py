@@ -118,7 +118,7 @@ def header(picture: Picture, width: float) -> Iterator[Strip]:
 
 def lines(text: str, width: float, **style) -> Iterator[Strip]:
     size = style.setdefault("size", 8)
-    wide = 1.12 if "weight" in style else 1.0  # bold letters
+    wide = 1.12 if "weight" in style else 1.0  # bold letters are wider
     letters = int((width - 2 * SIDE) * LETTERS * 8 / size / wide)
     for part in textwrap.wrap(printable(text), letters):
         yield Strip(LINE * size / 8, partial(line, text=part, style=style))

@@ -21,9 +21,9 @@ TITLE, HEAD, BELOW = 0.25, 0.13, 0.13  # heights: title of a row, label of a pan
 GAP, SCALE = 0.12, 0.62  # widths: between panels, and of the scale after the last one
 SMALLEST, LARGEST = 0.13, 0.25  # side length of a cell
 WIDE = 0.42  # blocks of columns up to this width have vertical names
-WITH_LINES = 40  # maximum number of words for lines between the cells
+WITH_LINES = 40  # lines between the cells are drawn up to this number of words
 ALLOWED, FORBIDDEN = "#3a4250", "#e9ecf0"
-FADED = 2.2  # only the pale part of the colour map is used below numbers
+FADED = 2.2  # cells with numbers use only the pale part of the colour map
 
 
 @dataclass(frozen=True)

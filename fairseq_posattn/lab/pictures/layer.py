@@ -22,7 +22,7 @@ from fairseq_posattn.core.attention import (
 )
 
 HEAD_WIDTH = 8
-SPREAD = 1.3  # standard deviation of word vectors; weights differ, but are not close to 1
+SPREAD = 1.3  # standard deviation of word vectors; attention weights differ, but none is near 1
 SHIFT = 0.5  # standard deviation of noise on parameters that initially have no effect
 
 
@@ -88,4 +88,4 @@ def does_nothing(
     """Return whether a mechanism leaves the output of an attention layer unchanged."""
     alone, plain = (with_projections(found, shape, seed) for found in ([mechanism], []))
     pair = alone(alone.before(x, ctx), ctx)[0], plain(x, ctx)[0]
-    return torch.allclose(*pair, atol=1e-5)  # only one of the two may use the fused kernel
+    return torch.allclose(*pair, atol=1e-5)  # atol: only one may use the fused kernel

@@ -57,10 +57,10 @@ def value_sizes(term: ValueTerm, weights: Tensor, ctx: AttentionContext) -> Tens
 
 
 def copy_labels(expansion: KeyExpansion, k: Tensor) -> list[list[str]]:
-    """Return a label for each copy of each head's keys, such as "head 2".
+    """Return a label for each copy of the keys that the expansion creates for each head.
 
-    The label names the head that the copy was taken from, if there is one. To determine this head,
-    the keys are replaced by the number of their head before they are expanded.
+    The label is "head 2" if the copy contains the keys of head 2, and "none" if it does not exist.
+    To find the head, the keys are replaced by the number of their head before the expansion.
     """
     numbers = torch.arange(k.size(1), dtype=k.dtype)[:, None, None].expand_as(k)
     keys, _, exists = expansion.expand(numbers, numbers)

@@ -22,12 +22,12 @@ class Kind(Enum):
     SIGNED = "signed"  # diverging colours, negative and positive
     SCORES = "scores"  # like SIGNED, with a common scale for all rows of scores
     SIZE = "size"  # sequential colours from 0
-    FIELD = "field"  # like SIZE, but by square root, to make small values visible
+    FIELD = "field"  # like SIZE, with a square-root scale to make small values visible
     WEIGHTS = "weights"  # like SIZE, with a common scale for all rows of weights
 
 
 SIGNED = (Kind.RELATION, Kind.SIGNED, Kind.SCORES)  # may contain negative values
-END = {Kind.SIGNED: 5.0}  # as exp(-5) < 1 %, larger values are clipped, so small ones stay visible
+END = {Kind.SIGNED: 5.0}  # clip values at ±5, as exp(-5) < 1 %, so that small ones stay visible
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fairseq_posattn.io.visible import visible
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks, text_of
 from fairseq_posattn.trees.sentence import UNKNOWN, Sentence
 
-END = "</s>"  # part of the sequence, as in a model
+END = "</s>"  # added after the last word, as in the input of a model
 LONGEST = 100  # words; larger pictures are not legible
 BUILT_IN = Sentence(
     ["the", "cat", "that", "we", "saw", "sleeps", "on", "the", "mat"],

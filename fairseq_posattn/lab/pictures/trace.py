@@ -43,7 +43,7 @@ RESULT = "resulting attention weights"
 class Trace:
     """Runs one attention layer on one sentence, and records each stage.
 
-    The methods after `__call__` are named after the stages that they record.
+    `__call__` passes the tensors of a stage to the method with the stage's name.
     """
 
     def __init__(
@@ -141,7 +141,8 @@ class Trace:
     def own_copy(self, x: Tensor) -> Tensor:
         """Return the part of `x` that belongs to the middle copy of the keys.
 
-        If a head also attends to the keys of neighbouring heads, this copy contains its own keys.
+        With `window(across=3)`, a head also attends to the keys of its two neighbouring heads; the
+        middle copy contains its own keys.
         """
         return x.chunk(self.copies, dim=-1)[self.copies // 2]
 
@@ -205,7 +206,7 @@ class Notes:
         if row.kind == Kind.WEIGHTS and self.stand_above(weights):
             self.rows[-1] = replace(row, title=f"{row.title}; this is the result")
         else:
-            self.last_weights = None  # show the result last, even if an earlier row has the same
+            self.last_weights = None  # add the result even if it equals an earlier row
             self.weights(None, title, weights)
 
     def field(

@@ -44,7 +44,7 @@ def trained_picture(
     norm = partial(layer.norm_before, norm=layer.self_attn_layer_norm)
     pieces = [task.source_dictionary[k] for k in sample["src_tokens"][0].tolist()]
     mechanisms = of_stage(layer.self_attn.mechanisms.values(), Mechanism)
-    of_specification = layer_numbers(model.encoder.cfg.encoder)[number]  # also for pruned models
+    of_specification = layer_numbers(model.encoder.cfg.encoder)[number]  # its number before pruning
     uses = model.encoder.attention.in_layer(of_specification)
     return Picture(
         title=f"{checkpoint.name}: {' + '.join(map(str, uses)) or 'plain attention'}",

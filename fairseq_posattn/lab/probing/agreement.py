@@ -1,8 +1,8 @@
 """Measure how often attention heads attend to parents, children and neighbours (Clark et al. 2019).
 
-Attention between pieces is converted to attention between words. For this, weights are summed over
-the pieces of the attended word and averaged over the pieces of the attending word. Each word counts
-as attending to the other word with the largest weight.
+Attention between pieces is converted to attention between words: weights are summed over the pieces
+of the attended word and averaged over the pieces of the attending word. A word is counted as
+attending only to the other word that receives its largest weight.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Looks:
     """Counts for one relation in one direction, from child to parent or from parent to child.
 
     hits: for each head, the number of words whose largest weight is on the correct word.
-    offsets: how often the correct word occurs at each offset.
+    offsets: how often the correct word occurs at each offset from the attending word.
     """
 
     hits: Counts
@@ -41,9 +41,10 @@ class Looks:
 class Agreement:
     """Counts of the words that attention heads attend to.
 
-    hits, words: the counts by place (see PLACES).
+    hits: for each of PLACES and each head, the number of words whose largest weight is on it.
+    words: for each of PLACES, the number of words that have such a parent, child or neighbour.
     relations: the counts by direction and relation.
-    offsets: how often parents and children occur at each offset.
+    offsets: how often parents and children occur at each offset, such as -1 (the previous word).
     """
 
     hits: dict[str, Counts] = field(default_factory=dict)
@@ -89,9 +90,9 @@ class Agreement:
         looks.offsets[offset] += 1
 
     def shares(self, layer: int, head: int) -> dict[str, float]:
-        """Return, for each place, the percentage of words that attend to it.
+        """Return, for each of PLACES, the percentage of words whose largest weight is on it.
 
-        Words without such a place are not counted, such as the root, which has no parent.
+        Words without it are not counted, such as the root, which has no parent.
         """
         return {
             place: 100 * float(self.hits[place][layer, head]) / max(1, self.words[place])
@@ -148,5 +149,5 @@ def best_offsets(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iter
 
 
 def commonest(offsets: Counter[int]) -> int:
-    """Return the most frequent offset; ties go to the smallest distance, then to the right side."""
+    """Return the most frequent offset; ties go to the smallest distance, then to the right."""
     return max(offsets, key=lambda n: (offsets[n], -abs(n), n))

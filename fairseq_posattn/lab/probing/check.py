@@ -1,7 +1,7 @@
 """Check probing tasks for errors that make accuracies meaningless.
 
-In public data sets, dev and test sets were identical, sentences occurred in two splits, or labels
-were so unbalanced that always predicting the majority label was already accurate.
+Such errors occur in public data sets: identical dev and test sets, sentences that occur in two
+splits, or labels so unbalanced that always predicting the majority label is accurate.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def faults(
 
 
 def uneven(parts: Parts, labels: set[str]) -> Iterator[str]:
-    """Yield a message for each label that is much more frequent in a split than the others."""
+    """Yield a message for each split in which one label is much more frequent than the others."""
     for split, part in parts.items():
         if not part:
             continue
@@ -119,7 +119,7 @@ def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
     for example in examples:
         for key in keys(task, example):
             alike[key].append(example)
-    texts: dict[str, set[str]] = defaultdict(set)  # by label; in sets, as a sentence has many keys
+    texts: dict[str, set[str]] = defaultdict(set)  # by label; sets, as a sentence has several keys
     first = ""
     for of_key in alike.values():
         if len({example.label for example in of_key}) > 1:
@@ -134,7 +134,7 @@ def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
 
 
 def keys(task: ProbingTask, example: Example) -> Iterator[tuple[str, ...]]:
-    """Yield keys that are identical for a sentence and its changed form."""
+    """Yield keys, at least one of which a sentence and its changed form have in common."""
     words = [word.lower() for word in example.words]
     if task.name in SAME_WORDS:
         yield tuple(sorted(words))

@@ -100,7 +100,7 @@ def network(setting: Setting, vectors: Tensor, classes: int) -> nn.Sequential:
 
 
 def grid(classifier: str, hidden_layer: bool = True) -> Sequence[Setting]:
-    """Return the settings to tune; without a hidden layer, mlp uses the settings of senteval."""
+    """Return the settings to try; without a hidden layer, mlp uses the settings of senteval."""
     found = GRIDS[classifier]
     if hidden_layer or not found[0].hidden:
         return found
@@ -110,7 +110,7 @@ def grid(classifier: str, hidden_layer: bool = True) -> Sequence[Setting]:
 def tuned(
     settings: Sequence[Setting], train: Split, dev: Split, test: Split, classes: int, seed: int
 ) -> Fit:
-    """Train with each setting, and return the (first) fit that is best on dev."""
+    """Train with each setting, and return the fit with the best dev accuracy (ties: the first)."""
     best: tuple[float, Setting, nn.Module] | None = None
     for setting in settings:
         accuracy, model = fit(setting, train, dev, classes, seed)

@@ -36,7 +36,7 @@ STRANGE, TOO_STRANGE = 0.02, 0.25  # shares of unknown pieces for a warning, and
 class Codecs(NamedTuple):
     """The segmentation of raw text for data without prepare.json.
 
-    bpe: codes of subword-nmt, or a sentencepiece .model file.
+    bpe: the path of subword-nmt codes or of a sentencepiece .model file.
     moses: the language of the Moses tokeniser.
     """
 
@@ -57,7 +57,7 @@ class Codecs(NamedTuple):
         return found
 
 
-OF_TRAINING = Codecs()  # as in the training of the model
+OF_TRAINING = Codecs()  # segment as in the training of the model
 
 
 class Batch(NamedTuple):
@@ -81,7 +81,7 @@ class Batch(NamedTuple):
 
 @dataclass
 class SentenceEncoder:
-    """Encodes raw sentences as in translation, or sentences with given trees."""
+    """Encodes sentences, which may have trees and are segmented like the training data."""
 
     loaded: Loaded
     data: str

@@ -28,7 +28,7 @@ OF_TREEBANK = {"sha256": "files", "first": "--first", "rank": "--rank"}
 
 @dataclass(frozen=True)
 class Row:
-    """A table row: a layer of a trained or untrained system, or the embeddings of a system.
+    """A table row: a system's layer (trained or untrained), embeddings, or vectors from a file.
 
     trees: the kinds of trees that the model read, for instance "gold; parsed in BShift, SOMO".
     """

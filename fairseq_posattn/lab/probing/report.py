@@ -44,6 +44,7 @@ def figure(results: Results) -> Markup:
     """
     rows = [row for row in results.cells if row.kind in (TRAINED, UNTRAINED)]
     systems = list(dict.fromkeys(row.system for row in rows))
+    named: set[Row] = set()
     with drawing("probes", (WIDTH, HEIGHT), "Accuracy on test") as (axes, done):
         for place, name in enumerate(results.names):
             majority = results.tasks[name].majority
@@ -64,8 +65,9 @@ def figure(results: Results) -> Markup:
                     markeredgecolor=colour,
                     markeredgewidth=1.2,
                     linestyle="none",
-                    label=label(row) if place == 0 else None,
+                    label=None if row in named else label(row),
                 )
+                named.add(row)
         axes.set_xticks(range(len(results.names)), list(map(printable, results.names)))
         axes.set_ylabel("%")
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
@@ -74,18 +76,18 @@ def figure(results: Results) -> Markup:
 
 def label(row: Row) -> str:
     name = printable(row.name)
-    return f" {name}" if name.startswith("_") else name  # matplotlib omits labels with `_`
+    return f" {name}" if name.startswith("_") else name  # matplotlib omits labels starting with `_`
 
 
 def maps(heads: Sequence[HeadLooks]) -> Iterator[MapGroup]:
-    """Yield the maps of each model, which show how often each head attends to each of PLACES."""
+    """Yield each model's maps, which show how often each head attends most to each of PLACES."""
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
         title = visible(f"{row_name(system, kind)}, run {run}, trees: {trees}")
         yield MapGroup(title, [map_of(found, place) for place in PLACES])
 
 
 def map_of(heads: Sequence[HeadLooks], place: str) -> HeadMap:
-    """Return the map of one place, from white (0 %) to dark (100 %)."""
+    """Return the map of all heads for one of PLACES, from white (0 %) to dark (100 %)."""
     layers = grouped(heads, "layer")
     rows = [
         [shade(getattr(one, place), 0, 100, "{:.0f}".format) for one in of_layer]

@@ -40,7 +40,7 @@ class ProbeRequest:
     )
     vectors: list[str] = option(
         "also probe sentence vectors of other toolkits: FOLDER/TASK.txt contains one line of "
-        "numbers for each line of the task, separated by spaces",
+        "space-separated numbers for each line of the task",
         *([], "", "NAME=FOLDER"),
     )
     tasks: Path | None = option("folder with the tasks", None, metavar="FOLDER", type=Path)
@@ -83,9 +83,9 @@ class ProbeRequest:
         type=not_negative,
     )
     heads: list[str] | None = option(
-        "probe words and attention heads against the trees of these CoNLL-U files instead of "
-        "--tasks: where heads attend to, structural probes (Hewitt and Manning 2019), and word "
-        "labels with a control task (Hewitt and Liang 2019)",
+        "probe word vectors and attention heads with the trees of these CoNLL-U files, instead of "
+        "--tasks: which words heads attend to, structural probes (Hewitt and Manning 2019), and "
+        "word labels with a control task (Hewitt and Liang 2019)",
         *(None, "", ("TRAIN", "DEV", "TEST")),
         nargs=3,
     )

@@ -77,7 +77,7 @@ class Accuracy(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadLooks(OfModel):
-    """How often one attention head attends most to each place, in % of the words in a treebank."""
+    """How often a head attends most to parents, children and neighbours, in % of the words."""
 
     layer: Whole = has("layer, counted from 0")
     head: Whole = has("head, counted from 0")

@@ -1,6 +1,6 @@
 """Encode sentences and cache their vectors on disk, so that an interrupted run can be resumed.
 
-A cache file is named by a hash of the checkpoint, data, sentences, trees and pooling.
+A cache file is named after a hash of the checkpoint, data, sentences, trees and pooling.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.work.made import Made
 
 CHUNK = 4096  # number of sentences after which progress is saved
-Vectors = NDArray[np.float32]  # sentences x layers x dimensions; the last layer: embeddings
+Vectors = NDArray[np.float32]  # sentences x layers x width; the last layer: embeddings
 Places = NDArray[np.int64]  # row indices of vectors in the file
 Encode = Callable[[int, int], Iterator[tuple[Places, Vectors]]]  # arguments: start, end (exclusive)
 

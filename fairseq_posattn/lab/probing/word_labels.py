@@ -1,8 +1,8 @@
 """Probe word vectors for labels, with a control task (Hewitt and Liang 2019).
 
-The control task assigns a random label from the distribution of the true labels to each word type,
-so a probe can solve it only by memorising words. The selectivity of a probe is its accuracy on the
-true labels minus its accuracy on the control task.
+The control task assigns each word type a random label, drawn from the distribution of the true
+labels, so a probe can solve it only by memorising words. The selectivity of a probe is its accuracy
+on the true labels minus its accuracy on the control task.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ MOST = 15  # number of relations in the table of heads
 
 
 def word_tables(probes: Sequence[Probes]) -> Iterator[Table]:
-    """Yield a table for each kind of word and head results in the files."""
+    """Yield the tables of word probes, attention heads and relations that the files contain."""
     words = [one for probe in probes for one in probe.words]
     heads = [one for probe in probes for one in probe.heads]
     offsets = [one for probe in probes for one in probe.offsets]
@@ -75,7 +75,7 @@ def means_of_runs(found: Iterable[WordProbe], figure: str) -> list[float]:
 
 
 def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Table:
-    """Return the table of each model's best head for each place."""
+    """Return the table of each model's best head for each of PLACES."""
     rows: list[list[str | Figures]] = []
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
         row: list[str | Figures] = [f"{row_name(system, kind)}, run {run}", trees]
@@ -94,7 +94,10 @@ def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Tabl
 
 
 def of_offsets(offsets: Sequence[PlaceOffset]) -> Iterator[list[str | Figures]]:
-    """Yield rows with the best offsets, which are identical for models with the same pieces."""
+    """Yield the distinct rows with the best offsets of all models.
+
+    Models with the same pieces have the same offsets.
+    """
     seen = set()
     for _, found in grouped(offsets, "system", "run", "kind", "trees"):
         cells = {one.place: f"{one.share:.1f} ({one.offset:+d})" for one in found}

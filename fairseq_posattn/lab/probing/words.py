@@ -124,7 +124,7 @@ class WordPart:
 
 
 def word_vectors(batch: Batch, counts: Sequence[Sequence[int]]) -> Vectors:
-    """Return the mean of each word's pieces for all sentences, of shape (words, layers, width)."""
+    """Return the mean vector of each word's pieces, as an array of shape (words, layers, width)."""
     flat = torch.tensor([n for of_sentence in counts for n in of_sentence])
     word = torch.repeat_interleave(torch.arange(len(flat)), flat).to(batch.real.device)
     return joined([means(x[batch.real], word, flat) for x in [*batch.layers, batch.embeddings]])

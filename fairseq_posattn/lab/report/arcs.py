@@ -8,7 +8,7 @@ from fairseq_posattn.trees.drawing import LETTER, RADIUS, SIDE, Arc, TreeLayout,
 
 LEVEL, LABELLED_LEVEL = 20, 27
 ROOT = 24  # distance from the highest arc up to the start of the root's arrow
-WORDS, DEPTHS, BOTTOM = 19, 40, 48  # base lines, measured from the lower ends of the arcs
+WORDS, DEPTHS, BOTTOM = 19, 40, 48  # below the arcs: baselines of words and depths, lower edge
 
 
 def tree_svg(layout: TreeLayout) -> str:

@@ -1,4 +1,4 @@
-"""Define the style of the report's figures, and embed them in the page as SVG."""
+"""Define the style of the report's figures, and convert figures to SVG for the page."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Look:
 
 
 def looks(systems: Sequence[ScoredSystem]) -> dict[str, Look]:
-    """Assign a colour, marker and line style to each system; a unique baseline is grey."""
+    """Assign a colour, marker and line style to each system; a baseline that all share is grey."""
     names = dict.fromkeys(system.system for system in systems)
     baselines = {system.baseline.system for system in systems if system.baseline}
     markers, found = cycle(MARKERS), {}

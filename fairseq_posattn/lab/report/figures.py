@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.ticker import MaxNLocator
 
 THIRD, HALF, WHOLE = (3.6, 3.0), (5.2, 3.3), (10.6, 3.5)  # inches, by share of the page's width
-KINDS = {  # of sentences
+KINDS = {  # groups of sentences: title and x-axis label of the figure
     "length": ("{} by length of the source", "words"),
     "depth": ("{} by depth of the source’s tree", "depth"),
     "longest_dependency": ("{} by the longest dependency of the source", "distance in words"),
@@ -60,7 +60,7 @@ class Plotter:
                 self.line(axes, system, [(g.n, getattr(g, measure)) for g in gaps_of(system)])
             axes.set_xlabel("n")
             axes.set_ylabel("gap to the baseline")
-            # the default locator of linear axes
+            # linear axes use this locator by default
             cast("MaxNLocator", axes.xaxis.get_major_locator()).set_params(integer=True)
             axes.yaxis.set_major_formatter(lambda y, _: signed(round(y, 6)))
         return done()
@@ -83,7 +83,7 @@ class Plotter:
     def subsets(
         self, systems: Sequence[ScoredSystem], kind: str, name: str, with_legend: bool = False
     ) -> str:
-        """Plot the main score for each label of sentences."""
+        """Plot the main score for each sentence label."""
         found = [{part.name: part for part in labels_of(s, kind)} for s in systems]
         order = list(dict.fromkeys(label for groups in found for label in groups))
         main = main_of(systems)

@@ -77,7 +77,7 @@ def all_heads(systems: Sequence[ScoredSystem]) -> list[ShownHeads]:
 def about(found: Heads) -> str:
     """Describe the sample size and, if known, how often the previous word is a tree neighbour.
 
-    This is the score of a head that always attends to the previous word.
+    The latter is the share that a head would reach by always attending to the previous word.
     """
     text = f"the mean over {found.sentences:,} sentences"
     if (share := known(found.neighbours)) is not None:

@@ -63,7 +63,7 @@ def page(
     systems = score_tables.with_marks(systems)
     plotter = Plotter(looks(systems))
     script = (PAGE / "page.js").read_text(encoding="utf-8")
-    digest = hashlib.sha256(script.encode()).digest()  # the page's policy allows only this script
+    digest = hashlib.sha256(script.encode()).digest()  # the page's CSP allows only this script
     compared = [system for system in systems if system.baseline]
     environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined

@@ -40,7 +40,7 @@ def score_called(name: str) -> Callable[[ScoredSystem], float | None]:
 
 
 # U+2060 prevents a line break after the slash. Speeds are not ranked, because the logs do not show
-# on which machine they were measured, and what else was running there.
+# on which machine they were measured, or what else was running there.
 FIGURES = (
     Column("parameters", "parameters", lambda s: known(s.training and s.training.parameters), 0, 0),
     Column(
@@ -121,7 +121,7 @@ def cell(system: ScoredSystem, column: Column, best: str | None) -> TableCell:
 
 
 def best_text(column: Column, systems: Sequence[ScoredSystem]) -> str | None:
-    """Return the best value of a column as text, or None if all systems have the same value."""
+    """Return the best value as text, or None if all values are equal or the column is unranked."""
     values = [v for system in systems if (v := column.value(system)) is not None]
     if not column.better or len({column.written(v) for v in values}) < 2:
         return None

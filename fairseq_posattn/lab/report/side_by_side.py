@@ -14,10 +14,9 @@ Parts = list[tuple[str, bool]]  # consecutive parts of a text, and whether they 
 def all_pairs(
     systems: Sequence[ScoredSystem],
 ) -> list[tuple[ScoredSystem, list[tuple[ComparedSentence, Parts, Parts]]]]:
-    """Return for each system the sentences that differ most from its baseline.
+    """Return for each system the sentences whose translations differ most from the baseline's.
 
-    Each sentence is followed by two lists of parts, equal or different: those of the baseline's
-    translation, then those of the system's.
+    Each sentence is followed by the parts of the baseline's translation and those of the system's.
     """
     return [
         (system, [(one, *marked(one.baseline, one.translation)) for one in found])
@@ -42,7 +41,7 @@ def marked(before: str, after: str) -> tuple[Parts, Parts]:
 
 
 def joined(units: Sequence[str], same: set[int], space: str) -> Parts:
-    """Merge adjacent units that all match the other translation, or that all differ from it."""
+    """Merge adjacent words (or characters) that are equal in both texts, and those that differ."""
     numbered = [(unit, k not in same) for k, unit in enumerate(units)]
     return [
         (space.join(unit for unit, _ in group), differs)

@@ -48,10 +48,10 @@ def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:
 
 
 def read_system(path: str | Path) -> ScoredSystem:
-    """Read the scored system from a JSON file of posattn score.
+    """Read a scored system from a JSON file written by posattn score.
 
-    If the file contains no system name, the name of the file is used. Invisible characters are made
-    visible. Raises InputError if the file has a different format version.
+    If the file contains no system name, the name of the file is used. Invisible characters are
+    escaped. Raises InputError if the file has a different format version.
     """
     about = read_json_value(path, AGAIN)
     version = about.get("version", VERSION) if isinstance(about, dict) else VERSION

@@ -29,7 +29,7 @@ from fairseq_posattn.trees.sentence import Sentence
 class Translator:
     """Translates sentences of a data subset with a loaded model.
 
-    text: function that converts subword units to text.
+    text: a function that converts subword units to text.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Translator:
         if given is not None:
             self.check(given, own, pieces, number)
         shown = given or own
-        # the best hypothesis, with the end of sentence
+        # the best hypothesis, including the end-of-sentence token
         best = self.task.inference_step(self.generator, self.models, sample)[0][0]["tokens"]
         if reference is None and sample.get("target") is not None:
             reference = self.target_text(sample["target"][0])
@@ -129,7 +129,10 @@ class Translator:
 
 
 def tree_in(sample: dict) -> tuple[list[int], list[int]] | None:
-    """Return the parents and piece counts of the first sentence's words; None without a tree."""
+    """Return the parent and the number of pieces of each word in the first sentence of a batch.
+
+    Returns None if the batch contains no trees.
+    """
     tree = sample["net_input"].get("source_tree")
     if tree is None:
         return None
@@ -175,7 +178,7 @@ def read_trees(path: str, numbers: Sequence[int]) -> dict[int, Sentence]:
 
 
 def with_relations(block: ConlluBlock) -> Sentence:
-    """Parse a sentence, and add its original text; `relations` becomes None if all are `_`."""
+    """Parse a sentence and its original text; set `relations` to None if all of them are `_`."""
     sentence = parse_all_columns(block)
     sentence.text = text_of(block)
     if set(sentence.relations or ()) <= {"_"}:

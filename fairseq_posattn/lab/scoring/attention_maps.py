@@ -31,7 +31,7 @@ def weights_of(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
     """Return the attention weights of each layer, of shape (batch, heads, queries, keys)."""
     if hasattr(encoder, "needs_tree"):  # an encoder of this package
         return encoder(**fields, need_weights=True)["attention_weights"]
-    # fairseq's encoder has no such option
+    # fairseq's encoders do not return attention weights
     with recorded(modules_of(encoder, "self_attn")) as found:
         encoder(**{k: v for k, v in fields.items() if k != "source_tree"})
     return complete(found, encoder)
@@ -57,9 +57,9 @@ def shows_attention(owner: Any, *names: str) -> bool:
 
 @contextlib.contextmanager
 def recorded(modules: Sequence[torch.nn.Module]) -> Iterator[list[torch.Tensor]]:
-    """Record the weights of each call to fairseq's attention modules, using hooks.
+    """Yield a list to which each call of fairseq's attention `modules` appends its weights.
 
-    Each tensor in the list is of shape (batch, heads, queries, keys).
+    The weights are of shape (batch, heads, queries, keys).
     """
     found: list[torch.Tensor] = []
 

@@ -22,7 +22,7 @@ from fairseq_posattn.text.segmenters import SPACE
 
 NUMBER = "(0|[1-9][0-9]{0,14})"
 SCORE = r"-?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|nan)"
-# If a line end is missing, a line of the program's log would be read as part of a translation.
+# If a line end is missing, a log message follows the translation; such lines are rejected.
 LOGGED = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| [A-Z]+ \| "
 TEXT = rf"((?:(?!{LOGGED})[^\t])*)"
 LINES = {  # output of fairseq-generate: number, score (of translations), pieces or text
@@ -67,7 +67,7 @@ def outputs(logs: Sequence[Log], kind: str = "H") -> list[str]:
         raise InputError(
             f"{names}: the line {kind}-{missing} is missing; pass the complete logs of all shards"
         )
-    # fairseq writes a line D-NUMBER after each translation, unless the user kept only the H lines
+    # fairseq writes a line D-NUMBER after each line H-NUMBER, but users may keep only the H lines
     texts = found_in(logs, "D") if kind == "H" else {}
     cut = next((k for k in found if texts and k not in texts), None)
     if cut is not None:
@@ -130,7 +130,7 @@ def check_set(logs: Sequence[Log], data: str, subset: str, translations: int) ->
 
 
 def sentences_of(data: str, subset: str) -> set[int]:
-    """Return the numbers of sentences in a subset, which may differ between language pairs."""
+    """Return how many sentences a subset has, as a set, because language pairs may differ."""
     from fairseq_posattn.glue.patches.checked_data import HEADER, MAGIC
 
     found = set()

@@ -38,10 +38,10 @@ class OnData:
     data: str = option("data folder with the sentences to read", metavar="DATA")
     path: Path = option("checkpoint of the model", required=True)
     user_dir: str | None = option(
-        "import your own classes that the model uses from this folder", None, "", "FOLDER"
+        "import the model's user-defined classes from this folder", None, "", "FOLDER"
     )
     cpu: bool = option("use the CPU even if a GPU is available", False)
-    task: str | None = option("fairseq task (default: that of the training)", None)
+    task: str | None = option("fairseq task (default: the model's training task)", None)
     gen_subset: str = option("subset of the data (default: %(default)s)", "test", "", "NAME")
     labels_of: Path | None = option(
         "read the dictionaries of labels from this data folder, if they differ from those in DATA",

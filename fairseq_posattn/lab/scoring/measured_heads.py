@@ -20,7 +20,7 @@ from fairseq_posattn.lab.scoring.head_record import Head, Heads, LearntNumber
 from fairseq_posattn.lab.scoring.requests import HeadRequest
 from fairseq_posattn.trees.sentence import Sentence
 
-Weights = NDArray[np.float64]  # layers x heads x queries x keys, and other shapes
+Weights = NDArray[np.float64]  # layers x heads x queries x keys, or computed from such an array
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Sums:
         self.distance = plus(self.distance, distances(weights).sum(axis=-1))
 
     def add_tree(self, weights: Weights, counts: Sequence[int], parents: Sequence[int]) -> None:
-        """Count how often the heads attend to a parent or child in a sentence.
+        """Count, for each head, the words in a sentence that attend most to a parent or child.
 
         counts: the number of pieces of each word. Words without pieces (in multiword tokens) are
             excluded.
@@ -64,7 +64,7 @@ class Sums:
         self.numbers[key] = found, plus(before, np.array(found.values))
 
     def record(self) -> Heads:
-        """Return the averages over all queries, words and sentences."""
+        """Return the averages over all queries, words or sentences, depending on the statistic."""
         if self.entropy is None or self.distance is None:
             raise InputError("the subset is empty; choose another one with --gen-subset")
         edges = self.tree_edges
@@ -117,7 +117,7 @@ def of_words(weights: Weights, counts: Sequence[int] | NDArray[np.int_]) -> Weig
     """Convert attention weights between pieces to weights between words.
 
     Weights are summed over the pieces of the key word, and averaged over the pieces of the query
-    word. Positions after the last word, such as the end of sentence, are dropped.
+    word. Positions after the last word, such as the end-of-sentence token, are dropped.
     """
     ends = np.cumsum(counts, dtype=int).tolist()
     starts = [0, *ends[:-1]]
@@ -155,7 +155,7 @@ def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.
 def heads(request: HeadRequest) -> Heads:
     """Compute the statistics of all heads on a data subset, or on its first sentences."""
     loaded = request.load()
-    loaded.task.needs_trees = None  # load any trees, which record the pieces of each word
+    loaded.task.needs_trees = None  # load trees if there are any; they contain piece counts
     translator = Translator(loaded, request.gen_subset, str, beam=1, lenpen=1.0)
     numbers = range(min(request.first or len(translator.dataset), len(translator.dataset)))
     given = read_trees(request.trees, numbers) if request.trees else {}
@@ -194,8 +194,8 @@ def parents_of(
 ) -> Sequence[int] | None:
     """Return the parents in the given tree, or in the tree of the data if no tree is given.
 
-    The given tree may differ from the tree of the data, but an InputError is raised if it has
-    different words.
+    The given tree may differ from the tree of the data, but an InputError is raised if it has a
+    different number of words or, if the data contain no tree, a different text.
     """
     own = translator.words(sample, pieces)
     if given is None:

@@ -22,8 +22,8 @@ SMALL = 1.5  # segment scores below this are shown with four decimals
 def lines(result: ScoredSystem) -> Iterator[str]:
     """Yield the lines of the table, with invisible characters escaped.
 
-    The table contains scores, n-grams, buckets and, if there is a baseline, the differences from
-    it.
+    The table contains all scores, BLEU by n-gram order, the scores of parts of the test set and, if
+    there is a baseline, the differences from it.
     """
     yield from map(visible, raw_lines(result))
 
@@ -59,7 +59,7 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def what_they_say(runs: int, others: int) -> Iterator[str]:
-    """Yield the lines that explain the significance tests for these numbers of runs."""
+    """Yield the lines that explain the p-values, given the numbers of runs of both systems."""
     if min(runs, others) < 2:
         yield "p: for these outputs only; testing new trainings requires several runs of both"
         return

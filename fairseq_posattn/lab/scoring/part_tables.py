@@ -17,7 +17,9 @@ Published = Mapping[str, Mapping[str, float]]  # title of the column -> label or
 
 
 def part_tables(systems: Sequence[ScoredSystem], published: Published | None = None) -> list[Table]:
-    """Return a table for each test set and criterion; criteria with labels precede the others.
+    """Return a table for each test set and criterion, such as sentence length.
+
+    Criteria with labels (from --subsets) precede the others.
 
     published: published scores, shown in additional columns.
     """
@@ -36,7 +38,7 @@ def part_tables(systems: Sequence[ScoredSystem], published: Published | None = N
 
 
 def table_of(title: str, name: str, systems: Sequence[ScoredSystem], published: Published) -> Table:
-    """Return the table for one criterion, with a column for each set of published scores."""
+    """Return the table for one criterion: a column for each system, then the published scores."""
     parts = [part for system in systems for part in system.parts[name]]
     parts.sort(key=lambda part: part.first if isinstance(part, Bucket) else 0)
     sizes = {part.name: part.sentences for part in parts}

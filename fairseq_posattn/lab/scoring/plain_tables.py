@@ -68,7 +68,7 @@ class Figures:
 class Marked:
     """A cell whose text is set in bold or as code, or that has different contents in CSV.
 
-    values: the contents in CSV, one for each column that Table.columns lists.
+    values: the CSV cells, one for each title that Table.columns lists for the column.
     """
 
     text: str
@@ -84,7 +84,7 @@ class Marked:
 class Table:
     """A table with an optional title. Invisible characters are escaped.
 
-    columns: maps each column that is split in CSV to the titles of its CSV columns.
+    columns: for each column that is split into several in CSV, the titles of these CSV columns.
     alignment: the alignment of the columns in LaTeX (default: the first left, the others right).
     parts: the indices of rows with a horizontal line directly above them in LaTeX.
     """

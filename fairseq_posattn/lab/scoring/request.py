@@ -27,8 +27,8 @@ class ScoreRequest:
     """
 
     hypotheses: list[str] = option(
-        "detokenised translation to score, one sentence per line; several files are the "
-        "translations by runs of one system with different random seeds",
+        "detokenised translation to score, one sentence per line; several files are treated as "
+        "runs of one system with different random seeds",
         metavar="HYPOTHESES",
     )
     references: list[str] | None = option("one or several reference texts", None, "", "FILE")
@@ -50,7 +50,9 @@ class ScoreRequest:
         choices=sorted(BLEU.TOKENIZERS),
     )
     lowercase: bool = option("ignore case", False, SCORING)
-    nist: bool = option("compute NIST BLEU (always with several references)", False, SCORING)
+    nist: bool = option(
+        "compute NIST BLEU (default if there are several references)", False, SCORING
+    )
     exact: bool = option(
         "compute exact match: the percentage of sentences that equal a reference",
         *(False, SCORING),
@@ -65,19 +67,19 @@ class ScoreRequest:
         *(False, SCORING),
     )
     baseline: list[str] = option(
-        "translation by the baseline to compare with; several files are its runs",
+        "translation by the baseline; several files are treated as runs of the baseline",
         *([], SCORING, "FILE"),
     )
     baseline_name: str = option(
         "name of the baseline in the report (default: the file name)", "", SCORING, "NAME"
     )
     segment_scores: list[str] = option(
-        "scores of sentences by another metric, one number per line, such as COMET=comet.txt; "
-        "with several runs one file for each, in the same order",
+        "sentence scores of another metric, one number per line, such as COMET=comet.txt; with "
+        "several runs, give one file for each, in the same order",
         *([], SCORING, "NAME=FILE"),
     )
     baseline_segment_scores: list[str] = option(
-        "the same for the baseline", [], SCORING, "NAME=FILE"
+        "sentence scores for the baseline's translations", [], SCORING, "NAME=FILE"
     )
     lower_is_better: list[str] = option(
         "names of segment scores for which lower is better, such as MetricX",
@@ -98,7 +100,7 @@ class ScoreRequest:
         type=not_negative,
     )
     source: str | None = option(
-        "split by length of the tokenised source in this file", None, PARTS, "FILE"
+        "split by sentence length in this file, the tokenised source", None, PARTS, "FILE"
     )
     trees: str | None = option(
         "split by depth and by longest dependency of the source trees in this file (.conllu, .gz, "
@@ -106,7 +108,10 @@ class ScoreRequest:
         *(None, PARTS, TREES),
     )
     pieces: str | None = option(
-        "split by number of split words in the segmented source in this file", None, PARTS, "FILE"
+        "split by the number of words with several pieces in this file, the segmented source",
+        None,
+        PARTS,
+        "FILE",
     )
     separator: str = option(
         "with --pieces: marker of subword units, @@ or ▁ (default: %(default)s)", SEPARATOR, PARTS
@@ -117,15 +122,15 @@ class ScoreRequest:
         *([], PARTS, "NAME=FILE"),
     )
     train_target: str | None = option(
-        "split words by their frequency in this target side of the training data",
+        "group words by their frequency in this file, the target side of the training data",
         *(None, WORDS, "FILE"),
     )
     train_counts: str | None = option(
-        "with --train-target: cache its word counts in this file",
+        "with --train-target: cache the word counts in this file",
         *(None, WORDS, "FILE.json"),
     )
     reference_trees: str | None = option(
-        "split words by part of speech and relation in these trees of the (first) reference, "
+        "group words by part of speech and relation in these trees of the (first) reference, "
         "written by posattn parse",
         *(None, WORDS, TREES),
     )
@@ -139,7 +144,10 @@ class ScoreRequest:
         "FILE",
     )
     parsing_log: list[str] | None = option(
-        "the same for a run with live parsing", None, FILES, "FILE"
+        "logs of fairseq-generate for a run that parses the source, for the translation speed",
+        None,
+        FILES,
+        "FILE",
     )
     train_log: list[str] | None = option(
         "logs of fairseq-train (from all machines of one run), for losses and speed",

@@ -37,7 +37,7 @@ class HeadRequest(OnData):
 
     first: int | None = option("read only the first N sentences", None, type=positive)
     trees: str | None = option(
-        "compare with the trees in this file, one per sentence (default: those of the data)",
+        "compare attention with the trees in this file, one per sentence (default: those in DATA)",
         *(None, "", "CONLLU"),
     )
     out: Path = option("write the results to this file (default: %(default)s)", Path("heads.json"))

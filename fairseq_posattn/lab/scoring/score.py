@@ -128,7 +128,7 @@ def writable(name: str) -> str:
 
 
 def read_measures(request: ScoreRequest, texts: Texts) -> dict[str, buckets.Measure]:
-    """Return the measures of the source sentences and their ranges, by name (such as `length`)."""
+    """Return the value of each source sentence and the ranges, by measure (such as `length`)."""
     found: dict[str, buckets.Measure] = {}
     if texts.source:
         found["length"] = [len(line.split()) for line in texts.source.lines], buckets.LENGTHS
@@ -153,9 +153,9 @@ def splitting_of(
 
 
 def by_label(splitting: buckets.Splitting, labels: dict[str, list[str]]) -> dict[str, Subsets]:
-    """Return the main score by label.
+    """Return the main score by label, for each label file.
 
-    If there are several label files, Holm's correction covers the means of all files.
+    Holm's correction for the means covers all label files.
     """
     found = {name: splitting.by_label(of_sentences) for name, of_sentences in labels.items()}
     means = with_marks([one.mean for one in found.values()])

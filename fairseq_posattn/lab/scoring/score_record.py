@@ -16,7 +16,7 @@ from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, ma
 
 EXACT = "exact"  # the share of sentences that equal a reference
 MAIN_SCORES = ("BLEU", "chrF2", EXACT)  # the choices for the main score
-MAIN_BY_DEFAULT = ("NIST BLEU", "BLEU")  # in tables, the first score that was computed
+MAIN_BY_DEFAULT = ("NIST BLEU", "BLEU")  # tables show the first of these that was computed
 SEGMENTS = "segments:mean"  # the signature of segment scores from another program
 MEAN = "mean"  # names the mean over all labels in tables, so it must not be a label
 VERSION = 1

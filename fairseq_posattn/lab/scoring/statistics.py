@@ -5,7 +5,7 @@ samples. The variance of a mean, or of a difference of means, has two components
 
     sentences: the variance, over the bootstrap samples, of the mean over all runs
     new runs: s²/R, where s is the standard deviation of the scores of R runs, minus the part of
-        it that is explained by the choice of sentences
+        this variance that is explained by the choice of sentences
 
 With few runs, s is a poor estimate, so quantiles are those of Student's t-distribution with
 Satterthwaite's (1946) degrees of freedom. Drawing runs with replacement as well would count the
@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from fairseq_posattn.lab import lab_extra
 
 Floats = NDArray[np.float64]
-BATCH = 1 << 22  # numbers to draw at once
+BATCH = 1 << 22  # maximum number of elements of an array of samples
 ENDS = (0.025, 0.975)  # the quantiles at the ends of an interval
-NORMAL = 1.959963984540054  # the upper one of these quantiles of the standard normal distribution
+NORMAL = 1.959963984540054  # the 0.975 quantile of the standard normal distribution
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -153,7 +153,7 @@ class Estimate:
     def p(self) -> float:
         """Return the two-sided p-value for the null hypothesis that the estimated value is 0.
 
-        The p-value is below 0.05 if `interval` excludes 0.
+        The p-value is below 0.05 if `interval` excludes 0 (only approximately for single runs).
         """
         if math.isinf(self.freedom):
             return two_sided(self.of_sentences)
@@ -165,7 +165,7 @@ class Estimate:
         return float(2 * scipy_stats().t(self.freedom).sf(abs(middle) / error))
 
     def errors(self, low: float, high: float) -> tuple[float, float, float]:
-        """Return the mean, and its lower and upper standard errors, because scores are skewed.
+        """Return the mean with separate lower and upper standard errors, as scores may be skewed.
 
         low, high: the ends of the bootstrap interval.
         """

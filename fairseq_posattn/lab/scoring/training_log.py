@@ -50,7 +50,7 @@ class Measured(NamedTuple):
 
 @dataclass
 class Course:
-    """The contents of the logs of a training run.
+    """The values read from the logs of a training run.
 
     seconds: the training time, summed over all restarts; None if the log has no timestamps.
     """
@@ -78,7 +78,7 @@ class Course:
             speeds[figures.update] = figures.words_per_second
 
     def pass_time(self, line: str) -> None:
-        """Add the time since the previous line, unless training starts with this line."""
+        """Add the time since the previous line, unless this line reports that training starts."""
         if not (told := TIME.match(line)):
             return
         with suppress(ValueError):  # a damaged line may contain an invalid date
@@ -87,7 +87,7 @@ class Course:
             self.seconds = (self.seconds or 0.0) + (0.0 if BEGINS.search(line) else passed)
 
     def go_back(self, update: int) -> None:
-        """Discard the losses and speeds of the updates after `update`, which were lost."""
+        """Discard the losses and speeds logged for updates after `update`."""
         courses: tuple[dict[int, Any], ...] = (*self.losses.values(), *self.speeds.values())
         for course in courses:
             for later in [number for number in course if number > update]:
@@ -136,7 +136,7 @@ def read_training(paths: Sequence[str]) -> Course:
     """Read the logs of a training run, which may be resumed and may use several machines."""
     found = Course()
     # With several machines, only one log contains losses. The start messages in the other logs are
-    # ignored, because their clocks may be ahead of the first updates.
+    # ignored: if a clock is fast, they would follow the first updates and discard their losses.
     telling = {p for p in paths if len(paths) == 1 or any(map(measured_in, read_lines(p)))}
     for path, line in lines_in_order(paths):
         if path in telling:
@@ -156,7 +156,7 @@ def read_training(paths: Sequence[str]) -> Course:
 
 
 def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a log and one of its lines, over all logs in chronological order.
+    """Yield the lines of all logs in chronological order, each with the path of its log.
 
     After an interruption, the losses may be in the log of another machine.
     """
@@ -164,7 +164,7 @@ def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def timed(path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each line with its timestamp, or else with the timestamp of the previous line."""
+    """Yield (timestamp, path, line); lines without a timestamp get that of the previous line."""
     time = ""
     for line in read_lines(path):
         if found := TIME.match(line):

@@ -30,7 +30,7 @@ from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.sentence import KINDS, NO_TAGS, UNKNOWN, mended
 
-PARSED_TOGETHER = 32  # number of lines parsed ahead at once, which may delay other lines
+PARSED_TOGETHER = 32  # lines per request when parsing ahead; large requests delay others
 Prepared = tuple[list[SegmentedLine], dict[int, Sentence]]  # lines, and trees by line number
 Given = Sequence[int] | Sentence | None  # a tree from a program: parents, or a sentence
 
@@ -59,7 +59,7 @@ class NewText:
         return StanzaProvider(parser_settings(self.cfg, self.pipeline))
 
     def prepare_ahead(self, raw: Sequence[str], trees: bool, labels: WantedLabels | None) -> None:
-        """Segment lines ahead of the call of `read_lines` with these lines.
+        """Segment lines before `read_lines` is called with them.
 
         This requires a text pipeline. From the second buffer on, the lines are also parsed if the
         model needs trees from a lazy provider. Errors are raised when `read_lines` is called.
@@ -88,7 +88,7 @@ class NewText:
         return found
 
     def read_lines(self, raw: Sequence[str], encode: Callable[[str], str], trees: bool) -> Prepared:
-        """Segment lines, and return them with the trees that were parsed ahead."""
+        """Return segmented lines, prepared ahead if possible, and the trees parsed ahead."""
         if self.ahead and self.ahead[0][0] == list(raw):
             return self.ahead.popleft()[1].result()
         return self.lines(raw, encode, trees), {}
@@ -147,10 +147,10 @@ class NewText:
     def parse(
         self, lines: list[SegmentedLine], labels: WantedLabels | None = None
     ) -> list[Sentence]:
-        """Return the control trees of the lines.
+        """Return the trees of the lines, after applying the tree control.
 
-        The provider is used only if the control trees depend on its trees, or if a model reads its
-        parts of speech.
+        The provider is called only if the control or a model needs its trees or parts of speech, or
+        if there is a --tree-file, which must match the lines.
         """
         if self.provider.lazy:
             lines = self.with_words(lines)
@@ -162,7 +162,7 @@ class NewText:
     def controlled(
         self, lines: list[SegmentedLine], own: Sequence[Sentence | None]
     ) -> list[Sentence]:
-        """Return the control trees of lines, given the original trees."""
+        """Apply the control to the original trees of lines, and return the resulting trees."""
         if self.control.needs_trees:
             found = [self.or_flat(*pair) for pair in zip(lines, own, strict=True)]
         else:
@@ -172,7 +172,7 @@ class NewText:
         return list(map(with_unknown_labels, trees)) if self.takes_flat_trees else trees
 
     def with_words(self, lines: list[SegmentedLine]) -> list[SegmentedLine]:
-        """Return the lines with their words; the provider tokenises lines without words."""
+        """Return the lines with their words; if any lacks words, tokenise all of them."""
         if all(line.words is not None for line in lines):
             return lines
         return with_words(lines, getattr(self.provider, "words", None))  # as in `lines`
@@ -188,7 +188,10 @@ class NewText:
         return [self.check_one(*pair) for pair in zip(lines, given, strict=True)]
 
     def check_one(self, line: SegmentedLine, given: Given) -> Sentence | None:
-        """Check the tree of a line. If only parents are given, the line is split at spaces."""
+        """Check the tree of a line and return it, or None if the line has no tree.
+
+        If only parents are given, the words are those of `line.text`, split at spaces.
+        """
         if given is None:
             return None
         tree = given if isinstance(given, Sentence) else Sentence(line.text.split(), given)
@@ -211,8 +214,8 @@ class NewText:
     def takes_flat_trees(self) -> bool:
         """Whether a line without a tree gets a flat tree.
 
-        This is the case with --missing-tree flat, or if long lines of the training data were
-        skipped.
+        This is the case with --missing-tree flat, or if stanza parses the lines and long lines of
+        the training data were skipped.
         """
         if str(self.cfg.missing_tree) == "flat":
             return True
@@ -237,7 +240,7 @@ class NewText:
 
 
 def check_labels(labels: Sequence[Any], kind: str, words: int, where: str) -> None:
-    """Raise a TreeError unless a program's labels consist of one string or `Tags` per word."""
+    """Raise a TreeError unless labels from a program contain one string or `Tags` per word."""
     if isinstance(labels, str) or len(labels) != words:
         found = f"the text '{labels}'" if isinstance(labels, str) else str(len(labels))
         raise TreeError(f"{where} has {found} as {kind} of {words} words; give one per word")

@@ -31,7 +31,7 @@ class Turns:
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.taken = False
-        self.waiting = 0  # the number of waiting threads with priority
+        self.waiting = 0  # the number of waiting threads with high priority
         self.own = threading.local()
 
     @contextlib.contextmanager
@@ -159,7 +159,7 @@ def answer(settings: ParserSettings, what: str, lines: list) -> list[Sentence]:
 
 def serve() -> None:
     """Answer requests on standard input until it is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C, the program ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C, the main program ends this process
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output that a library prints must not mix with the replies
     with contextlib.suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):

@@ -41,7 +41,7 @@ class WantedLabels(NamedTuple):
 def records_of(
     lines: Sequence[SegmentedLine], trees: Sequence[Sentence], wanted: WantedLabels | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the concatenated word records of the lines, and the number of words in each line."""
+    """Return one record per word (see `batch.pack`), and the number of words in each line."""
     pairs = list(zip(lines, trees, strict=True))
     projected = [line.project(sentence) for line, sentence in pairs]
     if wanted is None:
@@ -96,7 +96,7 @@ class SpelledSource:
         """Return the line that is reconstructed from a sentence's pieces."""
         numbers = [n for n in self.source[sentence].tolist() if n != self.dictionary.pad()]
         pieces = [self.dictionary[number] for number in numbers[:-1]]
-        if pieces and self.separator != SPACE:  # --truncate-source may have cut off the last word
+        if pieces and self.separator != SPACE:  # --truncate-source may have cut the last word
             pieces[-1] = pieces[-1].removesuffix(self.separator)
         return spelled(" ".join(pieces), self.separator)
 
@@ -112,7 +112,8 @@ class CollatedBatch(NamedTuple):
 class NewTrees:
     """The trees of new lines, and the batches of these lines that have not been translated yet.
 
-    find: a function that returns the trees of lines; it is called when a batch needs them.
+    find: a function that returns the trees of the lines with the given indices; it is called when a
+        batch needs them.
     labels: the labels that a model reads, if any.
     found: trees that are already known, by line number.
     first: the number of the first line among all new lines.
@@ -184,7 +185,7 @@ class PendingTrees:
         """Return the trees of a batch, which must be the next one in the order of creation.
 
         fairseq-interactive translates the batches in order, but passes on only their pieces. The
-        pieces are compared, so these trees are never assigned to a batch from another program.
+        pieces are compared, so that no batch can get the trees of another one.
         """
         batches = self.attached.batches if self.attached is not None else ()
         if not batches or not is_same(tokens, batches[0].tokens):

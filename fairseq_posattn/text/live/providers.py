@@ -38,8 +38,8 @@ class TreeProvider:
     """The base class of tree providers. A subclass must define only `name` and `parsed`.
 
     lazy: if True, `parsed` is called with the lines of each batch when the batch is created, in
-        any order; this also supports binarised data without trees. If False, it is called with new
-        lines as they are read, in order.
+        any order; such a provider can also parse binarised data without trees. If False, `parsed`
+        is called with new lines as they are read, in order.
     """
 
     name: ClassVar[str]
@@ -65,7 +65,7 @@ class TreeProvider:
             )
 
     def words(self, lines: Sequence[str]) -> list[Sentence] | None:
-        """Tokenise lines like the training data, or return None to split the lines at spaces."""
+        """Tokenise lines as in the training data, or return None to split them at spaces."""
         return None
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:

@@ -67,7 +67,7 @@ def lines_of_encoder(
 
 
 def with_words(lines: list[SegmentedLine], tokenize: Tokenize | None) -> list[SegmentedLine]:
-    """Return the lines with the words that `tokenize` returns, or unchanged without words."""
+    """Add the words that `tokenize` returns; if there are none, return the lines unchanged."""
     words = tokenize([line.text for line in lines]) if tokenize else None
     if words is None:
         return lines
@@ -86,7 +86,7 @@ def lines_of_pipeline(
 
 
 def segment(text: str, words: Sentence | None, pipeline: TextPipeline) -> SegmentedLine:
-    """Segment a text, or its words if the pipeline segments words."""
+    """Segment a text, or its `words` if the segmenter processes the words of the parser."""
     text = pipeline.segmented(text, words)
     segmenter = pipeline.segmenter
     pieces = " ".join(segmenter.segment(text))

@@ -29,8 +29,8 @@ class ParserSettings:
     )
     tokenized: bool = False
     max_words: int = option(
-        "do not parse longer lines as a whole, because the cost is quadratic in the length "
-        "(default: %(default)s)",
+        "do not parse lines of more than this many words as a whole, because the cost is quadratic "
+        "in the length (default: %(default)s)",
         250,
         type=positive,
         **at_least(1),
@@ -54,7 +54,7 @@ class ParserSettings:
     no_tags: bool = ABSENT  # whether lemmas, parts of speech and features are omitted
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings that determine the trees of lines that can be parsed."""
+        """Return all settings except REMEDIES, which affect only lines that cannot be parsed."""
         return {name: value for name, value in as_document(self).items() if name not in REMEDIES}
 
 

@@ -30,7 +30,7 @@ def parse_safely(
     parse: a function that returns one tree per line. Any exception means that a line cannot be
         parsed.
     words: a function that returns the words of a line that cannot be parsed.
-    where: a function that returns the position of a line, for messages.
+    where: a function that describes the location of the line with a given index, for messages.
     on_failure: "stop" raises an InputError for a line that cannot be parsed, and "flat" creates a
         flat tree.
     """
@@ -47,7 +47,7 @@ def parse_safely(
 
 
 def checked(lines: Sequence[Line], parsed: list[Sentence]) -> list[Sentence]:
-    """Return the parsed lines; raise an exception unless each has a valid tree with its words."""
+    """Return `parsed`; raise an exception if a tree is invalid or does not match its line."""
     if len(parsed) != len(lines):
         raise ParserFailure(f"it returned {len(parsed)} results for {len(lines)} lines")
     for line, result in zip(lines, parsed, strict=True):
@@ -81,7 +81,7 @@ def given_trees(
 ) -> list[Sentence]:
     """Return the given trees; raise a TreeError unless each tree matches its line.
 
-    given: yields FILE:LINE and the tree, for each line.
+    given: yields for each line the location of its tree (FILE:LINE) and the tree itself.
     """
     found = []
     for k, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Parse a text to a CoNLL-U file, in shards.
+"""Parse a text in shards, and write the trees to a CoNLL-U file.
 
 OUT.parts contains the completed shards. OUT.json records inputs, settings, and notes on
 individual lines.
@@ -65,7 +65,7 @@ def parse(
     step, parts = parse_step(text, out, settings, trees), parts_folder(out)
 
     def attempt() -> LineWork | None:
-        """Return the work that Slurm has started, or None if the result is complete."""
+        """Parse the remaining shards and return None, or return work that Slurm jobs will do."""
         with locked(out, wait=wait):
             remove_rest(parts)
             key = step.key()
@@ -133,10 +133,10 @@ def adopt_older_record(step: LineStep) -> None:
 
 
 def text_or_trees(text: str, trees: str | None, path: str) -> Iterator[bytes]:
-    """Yield the lines of the text, or the given trees, each preceded by its line number.
+    """Yield the lines of the text or, if `path` is the file of trees, the given trees.
 
-    A byte order mark is written before the first line, because reading a text removes it.
-    Otherwise, a byte order mark that belongs to the text would be lost.
+    Each tree is preceded by its line number. A byte order mark is added to the first line of
+    the text, because reading the shard will remove one, even if it belongs to the text.
     """
     if path == text:
         if not count_lines(text):

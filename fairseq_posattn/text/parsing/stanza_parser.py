@@ -20,7 +20,8 @@ from fairseq_posattn.work.cluster import PARSER_THREADS
 
 PROCESSORS = "tokenize,pos,lemma,depparse"  # stanza adds mwt if the language needs it
 AFTER_TOKENIZATION = "pos,lemma,depparse"
-# In sentences and in words; larger batches need gigabytes and are slower.
+# Batch sizes, in sentences for the tagger and in words for the parser. Larger batches are slower
+# and need gigabytes of memory.
 BATCHES = {"pos_batch_size": 100, "depparse_batch_size": 3000}
 
 
@@ -60,7 +61,7 @@ class StanzaParser:
         return [one_line(line, next(documents)) if line.strip() else Sentence([]) for line in lines]
 
     def parts(self, line: Sentence) -> list[Sentence]:
-        """Return the sentences to parse for a line: the line, the parts of a long line, or none."""
+        """Return the line, the parts of a long line, or no sentence if the line is not parsed."""
         if len(line.words) <= self.settings.max_words:
             return [line] if line.words else []
         if self.settings.long_lines == "skip":
@@ -171,7 +172,7 @@ def load_pipeline(settings: ParserSettings):
 
     gpu = torch.cuda.is_available()
     if not gpu:
-        # the workers of a machine share its cores, so several threads in each would be much slower
+        # the workers of a machine share its cores, so several threads per worker are much slower
         torch.set_num_threads(int(os.environ.get(PARSER_THREADS, "1")))
     options = (
         {"tokenize_pretokenized": True} if settings.tokenized else {"tokenize_no_ssplit": True}
@@ -190,7 +191,7 @@ def load_pipeline(settings: ParserSettings):
                 **options,
                 **folder,
             )
-        except Exception as error:  # a dozen types, for missing or damaged files
+        except Exception as error:  # missing or damaged files raise various types
             raise InputError(missing_model(settings, error, messages)) from error
 
 

@@ -24,7 +24,7 @@ from fairseq_posattn.work.running import clock
 
 MODULES = {"tokenize": "tokenizer", "mwt": "mwt_expander", "pos": "tagger", "depparse": "parser"}
 STEP = re.compile(rb"step\s+(\d+)\s*/\s*(\d+)", re.I)
-TAIL = 4096  # the number of bytes at the end of a log that contain the last step
+TAIL = 4096  # the number of bytes read from the end of a log to find the last step
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_BETWEEN_LINES = 30
 
@@ -33,7 +33,7 @@ SECONDS_BETWEEN_LINES = 30
 class Size:
     """A size of parser models, defined by the options of stanza's trainers.
 
-    train, dev: the maximum numbers of sentences for training and for choosing the best step.
+    train, dev: the maximum numbers of sentences for training and for validation.
     network: the common options of tagger and parser, which `pos` and `depparse` override.
     """
 
@@ -130,7 +130,7 @@ def run_trainer(processor: str, options: list[str], log: Path, name: str) -> Non
 
 
 def failure(code: int, log: Path, name: str) -> str:
-    """Return the message about a trainer that failed with this exit code."""
+    """Return the error message for a trainer that failed with this exit code."""
     if code < 0:
         return (
             f"{name}: the trainer was killed by signal {-code}, perhaps because memory ran out; "

@@ -60,7 +60,7 @@ class Tree:
         """Return stanza's label for each character.
 
         The last character of a token is labelled 1, or 3 if it is a multiword token. At the end of
-        the sentence, the labels are 2 and 4 instead.
+        the sentence, these labels are 2 and 4. All other characters are labelled 0.
 
         mwt: whether to distinguish multiword tokens.
         """
@@ -96,7 +96,7 @@ def read_tree(given: ConlluBlock) -> Tree | None:
         if missing := "UPOS" if tags.upos == "_" else "DEPREL" if relation == "_" else None:
             where = f"{given.path}:{given.line + k}"
             raise InputError(f"{where}: the word has no {missing}, which training needs; add it")
-    # words may contain spaces
+    # restore spaces in words, which parse_all_columns escapes
     sentence.words = [row[FORM] for _, row in words]
     tokens = [row[FORM] for _, row in rows if MULTIWORD.fullmatch(row[0])]
     sentence.multiword = [
@@ -127,7 +127,7 @@ def refuse_other_text(text: str, sentence: Sentence, where: str) -> None:
 
 
 class Corpus(NamedTuple):
-    """The trainers' input files for a split."""
+    """The trainers' input files for one split of the treebank."""
 
     conllu: Path
     text: Path
@@ -140,9 +140,9 @@ class Corpus(NamedTuple):
         return cls(*(start.with_suffix(f".{end}") for end in cls._fields))
 
     def write(self, trees: Sequence[Tree], mwt: bool) -> None:
-        """Write the text with the tokeniser's labels, and the trees with the parser's input.
+        """Write the text and its labels for the tokeniser, and the trees for tagger and parser.
 
-        The input is the words, which are also the lemmas, and the UPOS tags.
+        In the trees, the lemma of each word is the word itself, and the only tags are UPOS tags.
         """
         texts, labels = [], []
         for paragraph in paragraphs(trees):
@@ -157,13 +157,13 @@ class Corpus(NamedTuple):
 
 
 def as_the_pipeline_has_it(sentence: Sentence) -> Sentence:
-    """Return a sentence whose lemmas are its words, and whose only tags are UPOS tags."""
+    """Return the sentence with its words as lemmas, and with UPOS tags as the only tags."""
     pairs = zip(sentence.words, sentence.tags or [], strict=True)
     return replace(sentence, tags=[Tags(lemma=word, upos=tags.upos) for word, tags in pairs])
 
 
 def paragraphs(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
-    """Yield the paragraphs of a treebank; without paragraph marks, each sentence is a paragraph."""
+    """Yield the paragraphs of a treebank; if none are marked, each sentence is a paragraph."""
     told = any(tree.begins_paragraph for tree in trees)
     paragraph: list[Tree] = []
     for tree in trees:

@@ -1,4 +1,4 @@
-"""Tagging accuracy on all words, on out-of-vocabulary words, and on ambiguous words."""
+"""Compute tagging accuracy on all words, on out-of-vocabulary words, and on ambiguous words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUPS = {"": "accuracy", "oov_": "oov_accuracy", "ambiguous_": "ambiguous_accur
 
 
 def totals(outputs: Iterable[dict]) -> dict[str, float]:
-    """Sum the losses, and the counts of words and correct words per group, over all outputs."""
+    """Sum the losses, and the counts of words and correct words per group, over logging outputs."""
     outputs = list(outputs)
     parts = ["loss", *(f"{prefix}{part}" for prefix in GROUPS for part in ("words", "right"))]
     return {part: sum(float(output.get(part, 0)) for output in outputs) for part in parts}

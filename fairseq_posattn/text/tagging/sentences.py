@@ -59,7 +59,7 @@ def is_conllu(head: list[ConlluBlock]) -> bool:
 
 
 def conllu_sentence(block: ConlluBlock, column: str) -> TaggedSentence:
-    """Read a CoNLL-U sentence, without comments, multiword tokens (3-4) and empty nodes."""
+    """Read a CoNLL-U sentence, without comments, multiword tokens and empty nodes."""
     words: list[str] = []
     tags: list[str | None] = []
     for number, line in enumerate(block.lines, start=block.line):
@@ -89,7 +89,7 @@ def two_columns(block: ConlluBlock, column: str) -> TaggedSentence:
 
 
 def checked(text: str, path: str, number: int) -> str:
-    """Return a word or tag; raise an InputError if a dictionary file cannot contain it."""
+    """Return a word or tag; raise an InputError if it contains a carriage return."""
     if "\r" in text:
         raise InputError(
             f"{path}:{number}: '{text}' contains a carriage return; remove it with tr -d '\\r'"

@@ -40,7 +40,7 @@ def load_vectors(path: str, dictionary, embedding: Tensor) -> int:
 def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the words of a file that are in `wanted`, with their vectors.
 
-    The first line may contain the numbers of words and columns. Words may contain spaces.
+    The first line may contain the number of words and the vector size. Words may contain spaces.
     """
     for number, line in enumerate(read_lines(path), start=1):
         if number == 1:

@@ -43,7 +43,7 @@ class PlainDictionary(Dictionary):
         return dictionary
 
     def numbers(self, symbols: Iterable[str]) -> list[int]:
-        """Return the indices of symbols; a word identical to the padding symbol is unknown."""
+        """Return the indices of symbols; the word `<pad>` is treated as unknown."""
         return [self.index(symbol) or self.unk_index for symbol in symbols]
 
 
@@ -91,7 +91,7 @@ class Vocabulary:
         write_plainly(folder / AMBIGUOUS, "".join(f"{word}\n" for word in self.ambiguous))
 
     def is_ambiguous(self) -> np.ndarray:
-        """A mask of the words that have several tags in the training data."""
+        """Return a boolean mask over word indices: words with several tags in the training data."""
         flags = np.zeros(len(self.words), dtype=bool)
         flags[self.words.numbers(self.ambiguous)] = True
         flags[: self.words.nspecial] = False

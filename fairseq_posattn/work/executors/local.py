@@ -24,8 +24,8 @@ DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -> None:
     """Process all unfinished shards.
 
-    If workers are killed, the shards are retried. After three such failures in a row, an InputError
-    is raised.
+    If workers are killed, the shards are retried. An InputError is raised if this happens three
+    times in a row and no shard is finished in between.
     """
     deaths = 0
     while pending := work.pending():
@@ -56,7 +56,7 @@ def do_with_pool(
     )
     before, threading.excepthook = threading.excepthook, print_unless_of_the_pool
     try:
-        with interrupts_blocked():  # inherited by the workers, which start with the first task
+        with interrupts_blocked():  # workers inherit this when `submit` starts them
             futures = {submit(pool, do_shard, work.for_workers, k): k for k in shards}
         for future in as_completed(futures):
             future.result()

@@ -43,7 +43,8 @@ def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -
 def connect(ray) -> None:
     """Connect to the Ray cluster at RAY_ADDRESS or to the cluster that this machine belongs to.
 
-    If there is no cluster, start Ray on this machine only; other machines cannot access it.
+    If RAY_ADDRESS is unset and there is no cluster, start Ray on this machine only; other machines
+    cannot access it.
     """
     if ray.is_initialized():
         return

@@ -21,14 +21,15 @@ from fairseq_posattn.work.descendants import MARK
 from fairseq_posattn.work.lines import TASK, LineWork, do_shard, join_once
 from fairseq_posattn.work.slurm_jobs import LOGS, Jobs, Submitted, job_id
 
-# Slurm's default limit. The joining job depends on one array, so the shards are not split further.
+# Slurm's default limit. More shards are not split into several arrays, because the joining job
+# depends on a single array.
 LONGEST_ARRAY = 1000
 MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 # Variables that describe a job: all of Slurm's, except those that users set.
 OF_A_JOB = re.compile("(?!SLURM_(CONF|CLUSTERS|JWT|TIME_FORMAT)$)(SLURM|SLURMD|SRUN)_")
 # srun does not inherit the number of CPUs from the job, so the script exports it. Preemption with a
-# grace time sends SIGTERM first, which makes the job fail, so the script requeues it. It uses the
-# array's ID, because SLURM_JOB_ID of the last task is the ID of the whole array.
+# grace time sends SIGTERM first, which makes the job fail, so the script requeues it. The script
+# does not use SLURM_JOB_ID, because in the last task this is the ID of the whole array.
 ONE_FOR_EACH_CPU = ("OMP_NUM_THREADS", "SRUN_CPUS_PER_TASK", PARSER_THREADS)
 SCRIPT = f"""\
 #!/bin/bash
@@ -72,7 +73,7 @@ def sbatch(
 ) -> str:
     """Write the script of a job, submit it, and return its ID.
 
-    array: the ID of a job that must succeed before this job starts.
+    array: the ID of a job array that must succeed before this job starts, or "".
     """
     logs, log = work.logs, work.logs / LOGS / "%A_%a.out"
     options = {"job-name": name, "time": cluster.time, "output": log, "error": log}

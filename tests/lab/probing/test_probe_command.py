@@ -1009,7 +1009,11 @@ def test_an_option_without_effect_is_refused(of, more, message, world, tmp_path)
 
 @pytest.mark.parametrize(
     "correct, said",
-    [("no bits!", "is 'no bits!', which is not base64"), ("é", "is 'é', which"), ("/w==", "has 8")],
+    [
+        ("no bits!", "is 'no bits!', which is not base64"),
+        ("é", "is 'é', which"),
+        ("/w==", "contains 8"),
+    ],
 )
 def test_bits_that_are_none_are_refused(correct, said, tmp_path):
     """A damaged file is named, with the figures in question and the remedy."""

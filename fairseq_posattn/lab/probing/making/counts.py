@@ -26,8 +26,8 @@ class Counts:
     tagged: the frequency of each form with each part of speech.
     written: the frequency of each spelling, excluding the first words of sentences.
     before, after: the frequencies of the forms that precede and follow each form.
-    once: the number of usable sentences that contain a form exactly once.
-    top: the frequencies, in usable sentences, of the sequences of relations below the root.
+    once: for each form, the number of usable sentences that contain it exactly once.
+    top: the frequencies, in usable sentences, of the relations of the root's children.
     """
 
     texts: array[int] = field(default_factory=lambda: array("Q"))
@@ -83,7 +83,7 @@ class Counts:
         return found
 
     def inside(self, word: str) -> str:
-        """Return how a first word is spelled elsewhere: `the` for `The`, but `TV` for `TV`."""
+        """Return how a first word is spelled inside sentences: `the` for `The`, `TV` for `TV`."""
         if word[1:] != word[1:].lower():
             return word
         return self.spellings.get(word.lower(), word.lower())

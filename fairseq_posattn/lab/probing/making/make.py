@@ -107,9 +107,9 @@ def make(
 ) -> Made:
     """Write the task files to the folder `out`, and return the contents of tasks.json.
 
-    parsed: whether the trees of the corpus come from a parser rather than from annotators. named:
-    whether the user requested these tasks by name. In this case, an InputError is raised unless all
-    of them can be made.
+    parsed: whether the trees of the corpus come from a parser rather than from annotators.
+    named: whether the user requested these tasks by name. In this case, an InputError is raised
+        unless all of them can be made.
     """
     with folder_written_whole(out, replace=overwrite) as folder:
         shared: Counter[str] = Counter()
@@ -232,7 +232,7 @@ def write_task(folder: Path, task: ProbingTask, splits: dict[str, list[Kept]]) -
 
 
 def plain(kept: Kept) -> list[str]:
-    """Return the words of a sentence as raw text. In some languages, words contain spaces."""
+    """Return the words of a sentence, with the spaces that some languages have within words."""
     return [word.replace(OPEN_BOX, " ") for word in kept.candidate.words]
 
 

@@ -54,7 +54,7 @@ class Rule:
         raise NotImplementedError
 
     def chosen(self, cells: Cells) -> set[str]:
-        """Select the labels that the task uses, given the labels of all candidates."""
+        """Select the labels that the task uses, given the numbers of candidates with each label."""
         return {label for _, label in cells}
 
 
@@ -226,9 +226,9 @@ class OddManOut(Rule):
     def replacements(self, shown: Shown, place: int) -> list[str]:
         """Return the words that may replace the form at this position, in alphabetical order.
 
-        More than half of a word's occurrences must have the part of speech of the form. The
-        frequencies of its bigrams with both neighbours may differ from those of the form by at most
-        a factor of e.
+        More than half of their occurrences must have the part of speech of the form. The
+        frequencies of their bigrams with both neighbours may differ from those of the form by at
+        most a factor of e.
         """
         word = shown.word[place]
         if word is None or shown.upos(word) not in ("NOUN", "VERB"):

@@ -100,7 +100,7 @@ class Sample:
     def candidates(self) -> Iterator[Kept]:
         """Yield candidates in the order of their keys, without duplicates.
 
-        Neither the original nor the changed sentences may be identical, ignoring case.
+        Candidates are duplicates if their original or changed sentences are equal, ignoring case.
         """
         texts: set[str] = set()
         sources: set[str] = set()
@@ -148,7 +148,7 @@ class Sample:
         return found
 
     def by_strata(self) -> dict[str, list[Kept]]:
-        """Balance the labels within each stratum, both overall and in each split."""
+        """Return splits in which, within each stratum, all labels are equally frequent."""
         strata: dict[str, dict[str, list[Kept]]] = defaultdict(lambda: defaultdict(list))
         for kept in self.candidates():
             strata[kept.candidate.stratum][kept.candidate.label].append(kept)

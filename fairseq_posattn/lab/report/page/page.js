@@ -1,4 +1,4 @@
-// Shows the example that the lists of the report choose, and draws its attention.
+// Shows the example that is selected in the report's lists, and draws its attention maps.
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -78,7 +78,7 @@ function shortened(text) {
   return text.length > 44 ? `${text.slice(0, 42)} …` : text;
 }
 
-/** The attention weights of one kind of an example, as bytes: layers x heads x queries x keys. */
+/** One kind of attention weights of an example, as bytes: layers x heads x queries x keys. */
 class Weights {
   constructor(example, kind) {
     Object.assign(this, example[kind]);
@@ -249,7 +249,7 @@ function colour(share) {
   return `rgb(${mixed(share).map(Math.round).join(" ")})`;
 }
 
-/** Returns a colour between white and dark blue, which gets darker from 0 to 1. */
+/** Returns the RGB values of a colour between white (0) and dark blue (1). */
 function mixed(share) {
   const place = share * (SCALE.length - 1);
   const k = Math.min(Math.floor(place), SCALE.length - 2);

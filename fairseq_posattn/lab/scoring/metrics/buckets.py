@@ -57,7 +57,7 @@ class Splitting:
     samples: Samples
 
     def drawn(self, chosen: Sequence[int], number: int = 0) -> list[Resampled]:
-        """Score the chosen sentences on bootstrap samples; `number` is added to the random seed."""
+        """Score bootstrap samples of the chosen sentences; `number` is added to the random seed."""
         seed = None if self.samples.seed is None else self.samples.seed + number
         samples = replace(self.samples, seed=seed)
         return resampled(self.metric, [table[:, chosen] for table in self.tables], samples)
@@ -73,7 +73,7 @@ class Splitting:
         return {**figures, "interval": ends_of(self.metric, found[0])}
 
     def by_range(self, measures: Sequence[int | None], ranges: Sequence[Range]) -> list[Bucket]:
-        """Return a part for each range that contains sentences; measures of None are ignored."""
+        """Return a part for each non-empty range; sentences whose measure is None are ignored."""
         found = []
         for first, last in ranges:
             chosen = [k for k, measure in enumerate(measures) if within(measure, first, last)]
@@ -112,7 +112,7 @@ def tree_depths(blocks: Sequence[ConlluBlock]) -> list[int | None]:
 
 
 def longest_dependencies(blocks: Sequence[ConlluBlock]) -> list[int | None]:
-    """Return the largest distance between a word and its head in each tree.
+    """Return the largest distance between a word and its parent in each tree.
 
     The distance is 0 for a sentence of one word, and None for a sentence without a tree.
     """

@@ -2,7 +2,7 @@
 
 Single runs are compared by sacrebleu's paired tests, which do not account for the variance between
 training runs. Several runs are compared by the tests in runs.py; a difference is marked only if
-it is significant by both Welch's test and the bootstrap. The environment variable
+both Welch's test and the bootstrap find it significant. The environment variable
 SACREBLEU_SEED (default: 12345) sets the random seed of all tests.
 """
 

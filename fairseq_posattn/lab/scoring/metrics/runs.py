@@ -1,4 +1,4 @@
-"""Score runs from per-sentence statistics, and test differences for significance.
+"""Compute scores from per-sentence statistics, and test differences for significance.
 
 Three tests compare two systems that were trained with several seeds:
 
@@ -8,7 +8,7 @@ Three tests compare two systems that were trained with several seeds:
 - Would *new training runs* differ on the same sentences? Welch's t-test, with one score per run.
 - Would new training runs differ on *new sentences*? The bootstrap in statistics.py.
 
-A difference counts as significant only if it is significant by both Welch's test and the bootstrap.
+A difference is significant only if both Welch's test and the bootstrap find it significant.
 Welch's test alone is unreliable if equally good systems are good at different sentences. The
 bootstrap alone is unreliable if there are only two runs with very different scores.
 """

@@ -69,7 +69,7 @@ class Settings:
     def bleu(self, **changes) -> BLEU:
         """Return sacrebleu's BLEU metric; `changes` override its arguments."""
         options = {"lowercase": self.lowercase, "tokenize": self.tokenizer, **changes}
-        # suppress sacrebleu's warning about the tokeniser, which it prints once for the test set
+        # suppress sacrebleu's warning about the tokeniser here; the BLEU score already causes it
         warned = self.tokenize and changes.get("force")
         try:
             return BLEU(trg_lang="" if warned else self.language.code, **options)

@@ -84,9 +84,9 @@ class SegmentScores:
 
 
 def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict[str, Counted]:
-    """Return the statistics of each score, of shape (runs, sentences, 2): each value and a 1.
+    """Return an array of shape (runs, sentences, 2) for each score: the values and the count 1.
 
-    given: arguments NAME=FILE, one per run, in the order of the runs.
+    given: arguments NAME=FILE, one per score and run, in the order of the runs.
     """
     files: dict[str, list[str]] = {}
     for one in given:

@@ -124,11 +124,11 @@ def check_count(text: Text, other: str, count: int, what: str) -> None:
 
 
 class Sign(NamedTuple):
-    """A kind of position where the frequency of spaces reveals whether a text is tokenised.
+    """A statistic that shows whether a text is tokenised, such as spaces before punctuation.
 
     counted: a function that returns the number of positions with a space, and of all positions.
-    difference: the maximum difference between the shares of spaces in equally spaced texts.
-    fewest: the minimum number of positions that a text must contain.
+    difference: texts are spaced differently if their shares of spaces differ by more than this.
+    fewest: the minimum number of positions that both texts must contain.
     """
 
     counted: Callable[[Sequence[str]], tuple[int, int]]
