@@ -38,7 +38,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument(
         "--separator",
         default=SEPARATOR,
-        help="marker of subword units, @@ or \u2581, unless the data folder defines it (default: "
+        help="subword marker, @@ or \u2581, if the data folder does not define it (default: "
         "%(default)s)",
     )
     parser.add_argument(

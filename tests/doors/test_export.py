@@ -317,7 +317,7 @@ def changed(name, *change):
         (changed("config.json", b'"</s>"', b'"<s>"'), "config.json was changed"),
         (changed("shared_vocabulary.json", b"a", b"e"), "shared_vocabulary.json was"),
         (changed("exported.json", b'"longest": 1024', b'"longest": 9999'), "exported.json was"),
-        (changed("exported.json", b'"checksum"', b'"something"'), "version 0.3.0 or an earlier"),
+        (changed("exported.json", b'"checksum"', b'"something"'), "version 0.3.0 or earlier"),
         (lambda folder: (folder / "exported.json").unlink(), "out contains no exported.json"),
         (lambda folder: (folder / "prepare.json").unlink(), "prepare.json is missing"),
         (lambda folder: write(folder / "segmenter", ["x"]), "segmenter was changed"),

@@ -1,4 +1,4 @@
-"""Encoder and decoder positions that replace or complement fairseq's positions."""
+"""Positional encodings of the encoder and decoder, instead of or in addition to fairseq's."""
 
 from __future__ import annotations
 

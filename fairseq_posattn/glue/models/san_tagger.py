@@ -1,4 +1,4 @@
-"""The san_tagger model: the tagger of Dufter et al. (2020), with attention mechanisms."""
+"""The san_tagger model: the tagger of Dufter et al. (2020), with any mechanisms of this package."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 

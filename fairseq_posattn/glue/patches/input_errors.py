@@ -131,10 +131,9 @@ def has_a_batch(first_batch: property) -> property:
     def checked(iterator):
         if not iterator.frozen_batches:
             raise InputError(
-                "fairseq dropped all sentences of the data, because they exceed "
-                "--max-source-positions or --max-target-positions, or do not fill a batch of a "
-                "multiple of 8 sentences; use shorter sentences, add "
-                "--required-batch-size-multiple 1, or use more sentences"
+                "fairseq dropped all sentences, because they exceed --max-source-positions or "
+                "--max-target-positions, or because there are fewer than 8; use shorter "
+                "sentences, or more of them or --required-batch-size-multiple 1"
             )
         return first_batch.__get__(iterator)
 

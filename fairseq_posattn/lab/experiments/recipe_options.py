@@ -154,7 +154,7 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
                 dest="source",
                 type=Path,
                 metavar="FOLDER",
-                help="read the corpus from FOLDER (default: as in the recipe, or download it)",
+                help="read the corpus from FOLDER (default: the recipe's folder or downloads)",
             ),
             option(
                 "--any-size",
@@ -196,7 +196,7 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
             option(
                 "--with-parsing",
                 action="store_true",
-                help="also measure the speed if sentences are parsed during translation",
+                help="also measure the speed of translation with live parsing",
             ),
             option(
                 "--on-valid",

@@ -54,7 +54,10 @@ class Probing:
     request: ProbeRequest
 
     def encoders(self, model: Named) -> Iterator[tuple[dict[str, Any], SentenceEncoder]]:
-        """Yield the trained and then the untrained encoder, each with its fields of OfModel."""
+        """Yield the trained and, if requested, the untrained encoder.
+
+        Each encoder is preceded by the values that identify it in the results (see `OfModel`).
+        """
         request = self.request
         assert request.data is not None
         checksum = sha256(model.path) if model.path.is_file() else ""
@@ -199,7 +202,7 @@ class TaskProbing(Probing):
         path = one.path / f"{task.task.file}.txt"
         if not path.is_file():
             raise InputError(
-                f"{path}: there is no such file with vectors for {task.task.name}; create it, or "
+                f"{path}: the file with vectors for {task.task.name} does not exist; create it, or "
                 "choose other tasks with --task"
             )
         vectors = read_text_vectors(path, len(task.examples))[:, 0]

@@ -94,7 +94,7 @@ def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Tabl
 
 
 def of_offsets(offsets: Sequence[PlaceOffset]) -> Iterator[list[str | Figures]]:
-    """Yield the distinct rows with the best offsets of all models.
+    """Yield the distinct rows of the baseline that predicts parents or children at a fixed offset.
 
     Models with the same pieces have the same offsets.
     """

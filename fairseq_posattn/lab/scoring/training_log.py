@@ -173,7 +173,7 @@ def timed(path: str) -> Iterator[tuple[str, str, str]]:
 
 
 def measured_in(line: str) -> Measured | None:
-    """Return the numbers in a line of a log with --log-format simple or json, or None."""
+    """Return the numbers in a log line (--log-format simple or json); None if there are none."""
     if match := JSON.search(line):
         return measured_in_json(match[1])
     if match := INNER.search(line):
@@ -190,7 +190,7 @@ def pairs(text: str, between: str, within: str) -> Iterator[tuple[str, str]]:
 
 
 def measured_in_json(text: str) -> Measured | None:
-    """Return the numbers in a line of a log with --log-format json, or None."""
+    """Return the numbers in a log line in JSON; None if there are none."""
     try:
         figures = json.loads(text)
     except (ValueError, RecursionError):

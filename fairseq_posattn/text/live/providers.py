@@ -203,7 +203,7 @@ def parser_settings(cfg: Any, pipeline: TextPipeline | None) -> ParserSettings:
 def provider_name(cfg: Any, pipeline: TextPipeline | None) -> str:
     """Return the name of the selected provider.
 
-    The default is conllu if --tree-file is given, and otherwise the provider of the data.
+    The default is conllu if --tree-file is given, stanza if it parsed the data, and none otherwise.
     """
     if cfg.tree_provider:
         return str(cfg.tree_provider)

@@ -108,8 +108,8 @@ def make(
     """Write the task files to the folder `out`, and return the contents of tasks.json.
 
     parsed: whether the trees of the corpus come from a parser rather than from annotators.
-    named: whether the user requested these tasks by name. In this case, an InputError is raised
-        unless all of them can be made.
+    named: whether the user requested these tasks by name. If so, raise an InputError if one of
+        them cannot be made.
     """
     with folder_written_whole(out, replace=overwrite) as folder:
         shared: Counter[str] = Counter()

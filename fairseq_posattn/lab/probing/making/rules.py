@@ -102,7 +102,10 @@ class TreeDepth(Rule):
         return Candidate(str(shown.depth), shown.forms, stratum=str(len(shown.forms)))
 
     def chosen(self, cells: Cells) -> set[str]:
-        """Return the range of depths that maximises sentences * log2(number of depths)."""
+        """Return the range of depths that maximises n * log2(number of depths).
+
+        n is the number of sentences, with equally many of each depth, at most those requested.
+        """
         depths = sorted({int(label) for _, label in cells})
         lengths = {stratum for stratum, _ in cells}
 

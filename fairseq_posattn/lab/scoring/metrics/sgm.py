@@ -123,8 +123,8 @@ class SegmentReader(HTMLParser):
         one = self.sets.setdefault(self.document_name, SegmentSet(self.path, self.document_name))
         if key in one.texts:
             raise InputError(
-                f"{self.path}:{line}: {key} occurs already in line {one.lines[key]}; "
-                "remove one, or distinguish several sets by the sysid of their documents"
+                f"{self.path}:{line}: {key} already occurs in line {one.lines[key]}; "
+                "remove one of them, or give the documents of each set another sysid"
             )
         one.texts[key] = WHITESPACE.sub(" ", "".join(self.pieces)).strip(" ")
         one.lines[key] = line

@@ -148,8 +148,8 @@ def read_trees(request: ScoreRequest, texts: Texts) -> list[list[Sentence]]:
     paths = request.hypothesis_trees
     if not (request.reference_trees and paths):
         raise InputError(
-            "--reference-trees and --hypothesis-trees require each other, because words are "
-            "compared with their labels; give both or neither"
+            "--reference-trees and --hypothesis-trees require each other, because the words of "
+            "both texts need labels; give both or neither"
         )
     if len(paths) != len(texts.system):
         translations = f"{len(texts.system)} translation{'s' * (len(texts.system) > 1)}"
