@@ -178,7 +178,7 @@ def test_a_training_without_a_batch(toy_data, tmp_path):
     """fairseq drops the sentences beyond a multiple of eight, and here there is nothing else."""
     few = ["--max-tokens", "100000", "--required-batch-size-multiple", "100000"]
     said = refusal(training(toy_data, tmp_path, *few))
-    assert "add --required-batch-size-multiple 1, or use more sentences" in said
+    assert "use shorter sentences, more sentences, or --required-batch-size-multiple 1" in said
 
 
 def test_a_backend_that_nobody_has_tried(toy_data, tmp_path, monkeypatch):

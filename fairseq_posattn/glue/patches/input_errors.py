@@ -132,8 +132,9 @@ def has_a_batch(first_batch: property) -> property:
         if not iterator.frozen_batches:
             raise InputError(
                 "fairseq dropped all sentences, because they exceed --max-source-positions or "
-                "--max-target-positions, or because there are fewer than 8; use shorter "
-                "sentences, or more of them or --required-batch-size-multiple 1"
+                "--max-target-positions, or because there are fewer than "
+                "--required-batch-size-multiple (default: 8); use shorter sentences, more "
+                "sentences, or --required-batch-size-multiple 1"
             )
         return first_batch.__get__(iterator)
 
