@@ -21,7 +21,7 @@ def main() -> None:
         "treebanks",
         nargs="+",
         metavar="CONLLU",
-        help="treebanks to extract, concatenated in this order; may be .gz, .xz or .zst",
+        help="treebanks to read, concatenated in this order; may be .gz, .xz or .zst",
     )
     parser.add_argument(
         "--out", required=True, help="write the files OUT.words, OUT.parents and OUT.labels"

@@ -118,8 +118,8 @@ def _learn(options: argparse.Namespace) -> None:
 def _apply(options: argparse.Namespace) -> None:
     if options.sentencepiece and options.vocabulary:
         raise InputError(
-            "--vocabulary requires --codes; omit this option, because a sentencepiece model has "
-            "its own vocabulary"
+            "--vocabulary cannot be combined with --sentencepiece, because a sentencepiece model "
+            "has its own vocabulary; omit --vocabulary"
         )
     if options.sentencepiece:
         segmenter: Segmenter = SentencePiece(options.sentencepiece)

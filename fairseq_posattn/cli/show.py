@@ -92,8 +92,8 @@ def add_sentence_options(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--conllu",
         metavar="FILE",
-        help="draw a sentence from this file, which may be .gz, .xz or .zst, with its tree "
-        "(default: a built-in sentence with a tree)",
+        help="draw a sentence and its tree from this file, which may be .gz, .xz or .zst "
+        "(default: a built-in sentence)",
     )
     parser.add_argument(
         "--number",

@@ -147,7 +147,7 @@ def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
 
 
 def labelled(sentence: Sentence, line: str, where: str) -> Sentence:
-    """Add the labels in a line to a sentence; a flat tree keeps its own relations."""
+    """Add the labels in `line` to a sentence, unless it has relations, as flat trees do."""
     if line == NO_TREE:
         return sentence
     labels = parse_labels(line, len(sentence.words), where)

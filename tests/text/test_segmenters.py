@@ -407,5 +407,5 @@ def test_learning_that_cannot_work(files):
 def test_a_vocabulary_is_of_subword_nmt(files, models):
     options = ("--sentencepiece", models / "bpe.model", "--out", files.out)
     text = files.write("text", ["a"])
-    with pytest.raises(InputError, match="--vocabulary requires --codes"):
+    with pytest.raises(InputError, match="--vocabulary cannot be combined with --sentencepiece"):
         script("segment")("apply", text, *options, "--vocabulary", text)

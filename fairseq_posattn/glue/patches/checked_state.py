@@ -81,7 +81,9 @@ def whole_zip(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        raise UnfitStateError(f"its parts lie outside the file; {DAMAGED}") from error
+        raise UnfitStateError(
+            f"its zip archive refers to data beyond the end of the file; {DAMAGED}"
+        ) from error
 
 
 def check_parts(state: Any) -> None:

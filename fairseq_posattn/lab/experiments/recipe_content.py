@@ -63,7 +63,10 @@ class Corpus:
             raise InputError(f"downloads lists the file '{again}' twice")
         for pattern in self.treebanks.values():
             if not is_plain(pattern.replace("{}", "xx")):
-                raise InputError(f"treebanks lists the file '{pattern}', expected {PLAIN}, or {{}}")
+                raise InputError(
+                    f"treebanks lists the file '{pattern}', expected {PLAIN}, with {{}} for the "
+                    "language"
+                )
         check_options("prepare", self.prepare, NOT_PREPARE)
 
     @property

@@ -90,7 +90,7 @@ CORPORA = option(
 OF_MODEL = (
     option(
         "--size",
-        help="size of the model (default: the first size in the recipe, or demo without a GPU)",
+        help="size of the model (default: the first size in the recipe; without a GPU, `demo`)",
     ),
     CORPORA,
 )

@@ -77,7 +77,7 @@ def page(facts: Facts) -> Iterator[str]:
 
 
 def models(facts: Facts) -> Section:
-    """Yield a table of the models with scores and, unless `from_study`, parameters and times."""
+    """Yield a table of the models with scores and, if trained here, parameters and times."""
     is_whole = not facts.plan.from_study
     head = ["model", "size", "runs", *facts.tests]
     head += ["parameters", "training", "translating"] if is_whole else []

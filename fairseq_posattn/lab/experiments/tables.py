@@ -240,8 +240,8 @@ def write_parts(
 ) -> None:
     """Write START.md, START.csv and START.tex with the main score on parts of the test sets.
 
-    For parts that are defined by labels, the tables are also printed, and the scores are plotted in
-    START.TEST.NAME.svg.
+    For parts defined by labels of sentences (`--subsets`), the tables are also printed, and the
+    scores are plotted in START.TEST.NAME.svg.
     """
     from fairseq_posattn.lab.scoring.part_tables import part_tables  # dry runs work without numpy
 

@@ -246,7 +246,7 @@ def beginning(folder: Path) -> str:
 
 
 def save_interval(every: int, averaged: int, updates: int) -> int:
-    """Return the number of updates between checkpoints, so that enough are saved to average."""
+    """Return how many updates apart to save checkpoints, so that at least `averaged` are saved."""
     if updates // every > averaged:
         return every
     return max(1, updates // (averaged + 1))

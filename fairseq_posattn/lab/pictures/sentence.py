@@ -39,8 +39,8 @@ def sentence_of_file(path: str, number: int) -> tuple[str, Sentence]:
     if block is None:
         count = sum(1 for _ in read_blocks(path))
         raise InputError(
-            f"{path} has {count:,} sentences, counted from 0, so there is no sentence {number}; "
-            "choose a smaller --number"
+            f"{path} has {count:,} sentences, so --number {number}, which counts from 0, is too "
+            "large"
         )
     sentence = parse_all_columns(block, several_roots="first")
     return text_of(block) or str(sentence), checked(sentence, sentence.where)

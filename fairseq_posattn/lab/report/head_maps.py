@@ -107,7 +107,7 @@ def shade(number: float | None, low: float, high: float, shown: Callable[[float]
 
 
 def learnt_rows(found: Heads, columns: int) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield one row for each learnt value in each layer.
+    """Yield one row for each learnt quantity in each layer, with one column per head.
 
     A value that applies to the whole layer is in column 0.
     """

@@ -115,7 +115,7 @@ def check_set(logs: Sequence[Log], data: str, subset: str, translations: int) ->
             other = named and (named[1] or named[2])
             if other not in (None, subset):
                 raise InputError(
-                    f"{log.name}:{number}: the log is of the subset '{other}', not of '{subset}'; "
+                    f"{log.name}:{number}: the log is from the subset '{other}', not '{subset}'; "
                     f"use a log of '{subset}', or add --gen-subset {other}"
                 )
     if any(line.startswith("W-") for log in logs for line in log.lines):

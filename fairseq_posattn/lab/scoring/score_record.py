@@ -47,7 +47,7 @@ class Score(Open):
 
 
 def is_lower_better(name: str, score: Score) -> bool:
-    """Return whether a smaller score of this name is better."""
+    """Return whether lower values of this score are better."""
     return name in LOWER_IS_BETTER or score.lower_is_better is True
 
 

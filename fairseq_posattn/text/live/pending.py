@@ -184,8 +184,8 @@ class PendingTrees:
     def for_batch(self, tokens: Tensor) -> CollatedBatch:
         """Return the trees of a batch, which must be the next one in the order of creation.
 
-        fairseq-interactive translates the batches in order, but passes on only their pieces. The
-        pieces are compared, so that no batch can get the trees of another one.
+        fairseq-interactive translates the batches in order, but identifies them only by their
+        pieces. These are compared, so that no batch can get the trees of another one.
         """
         batches = self.attached.batches if self.attached is not None else ()
         if not batches or not is_same(tokens, batches[0].tokens):

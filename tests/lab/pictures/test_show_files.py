@@ -235,7 +235,7 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
         (["tree_relative", "--conllu", "a.conllu", "--number", 2],
          "a.conllu:7: the sentence has none; use --conllu FILE to draw a sentence with a tree"),
         (["window", "--conllu", "a.conllu", "--number", 3],
-         "a.conllu has 3 sentences, counted from 0, so there is no sentence 3; choose a smaller"),
+         "a.conllu has 3 sentences, so --number 3, which counts from 0, is too large"),
         (["window", "--conllu", "no.conllu"], "no.conllu: No such file or directory"),
         (["window", "--number", 1], "give the file with --conllu"),
         (["window", "--sentence", " "], "--sentence: the sentence has 0 words"),

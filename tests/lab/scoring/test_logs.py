@@ -358,7 +358,7 @@ def test_the_log_of_another_set(end, valid_log, toy_data, tmp_path, monkeypatch)
     log.write_text("".join(f"{line}\n" for line in lines if line.startswith((end, "H-"))))
     options = [toy_data, log, "--out", tmp_path / "out"]
     if end != "H-":
-        with pytest.raises(InputError, match="the log is of the subset 'valid', not of 'test'"):
+        with pytest.raises(InputError, match="the log is from the subset 'valid', not 'test'"):
             command(monkeypatch, *options)
         assert not (tmp_path / "out").exists()
     command(monkeypatch, *options, "--gen-subset", "valid")

@@ -119,7 +119,7 @@ def check_count(text: Text, other: str, count: int, what: str) -> None:
     if len(text.lines) != count:
         raise InputError(
             f"{text.name} has {len(text.lines)} lines, but {other} has {count} {what}; "
-            "make them from the same sentences"
+            "create both from the same sentences"
         )
 
 

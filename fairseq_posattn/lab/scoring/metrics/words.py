@@ -55,7 +55,7 @@ def shares(sums: Sequence[float]) -> tuple[float, float, float]:
 def read_words(
     request: ScoreRequest, texts: Texts, scoring: Scoring, samples: Samples
 ) -> dict[str, list[WordGroup]]:
-    """Return the requested F1 scores of word groups, by the criterion that defines the groups."""
+    """Return the F1 scores of the requested word groups, by criterion, such as `frequency`."""
     found = {}
     if request.train_target:
         settings = scoring.settings
