@@ -114,6 +114,6 @@ def test_a_treebank_lies_in_the_folder(tmp_path):
     text = (ROOT / "recipes/atis_en_tr/recipe.toml").read_text()
     (tmp_path / "recipe.toml").write_text(text.replace('"{}_atis-ud-dev', '"../{}_atis-ud-dev'))
     with pytest.raises(
-        InputError, match=r"treebanks lists the file '\.\./\{\}_atis-ud-dev\.conllu', expected"
+        InputError, match=r"treebanks lists '\.\./\{\}_atis-ud-dev\.conllu', expected"
     ):
         read_recipe(str(tmp_path))

@@ -341,7 +341,7 @@ def test_model_and_text_go_together(files, missing):
     options = {"--text": inputs.text, "--sentencepiece": inputs.sentencepiece}
     del options[missing]
     given = ("--words", inputs.words, "--parents", inputs.parents, "--pieces", inputs.pieces)
-    with pytest.raises(InputError, match="require each other"):
+    with pytest.raises(InputError, match="give both or neither"):
         script("project")(*given, *next(iter(options.items())))
 
 

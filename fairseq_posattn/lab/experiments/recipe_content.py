@@ -39,8 +39,7 @@ class Corpus:
     downloads: files to download if the user specifies no folder.
     folder: path of the corpus if the user specifies no folder.
     treebanks: file names of treebanks, by name of the text; {} is replaced by the language.
-    parsers: names of further sets of trees, such as `grammar`; corpus.py writes the trees, with
-        copies of the texts, to raw/NAME.
+    parsers: other trees, such as `grammar`; corpus.py writes them and the texts to raw/NAME.
     licence: licence or terms of use of the corpus.
     """
 
@@ -63,10 +62,7 @@ class Corpus:
             raise InputError(f"downloads lists the file '{again}' twice")
         for pattern in self.treebanks.values():
             if not is_plain(pattern.replace("{}", "xx")):
-                raise InputError(
-                    f"treebanks lists the file '{pattern}', expected {PLAIN}, with {{}} for the "
-                    "language"
-                )
+                raise InputError(f"treebanks lists '{pattern}', expected {PLAIN}, or {{}}")
         check_options("prepare", self.prepare, NOT_PREPARE)
 
     @property
