@@ -103,9 +103,7 @@ def evaluate(experiment: Any, options: argparse.Namespace) -> None:
 
 def table(experiment: Any, options: argparse.Namespace) -> None:
     if options.keep and options.from_study:
-        raise InputError(
-            "--from-study reads the translations that --keep stored earlier; omit --keep"
-        )
+        raise InputError("--from-study reads the results that --keep stored earlier; omit --keep")
     rows = experiment.rows(options.size, [*(options.models or []), *options.baseline])
     if options.models:
         rows = [row for row in rows if row.title in [*options.models, *options.baseline]]

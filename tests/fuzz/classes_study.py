@@ -148,6 +148,6 @@ def pool(folder: Path) -> None:
         without = [run for run in of_row if not run.record.pooled_because]
         assert run_together(without or of_row), "runs that differ are pooled"
         for run in of_row:
-            assert run.translations("test").parent == folder / "study"
+            assert run.scored("test").parent == folder / "study"
             run.folder.mkdir(parents=True, exist_ok=True)
             (run.folder / "evaluate.log").write_text("scored")

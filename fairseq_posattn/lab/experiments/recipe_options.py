@@ -218,12 +218,12 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
             option(
                 "--keep",
                 action="store_true",
-                help="store the translations of all runs in RECIPE/study",
+                help="store the main score's statistics of each sentence in RECIPE/study",
             ),
             option(
                 "--from-study",
                 action="store_true",
-                help="do not train; score the translations stored in RECIPE/study instead (of all "
+                help="do not train; use the results that --keep stored in RECIPE/study (of all "
                 "seeds, unless --seeds is given); requires the texts written by prepare",
             ),
             option(

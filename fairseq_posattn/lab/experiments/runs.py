@@ -134,7 +134,8 @@ class Run:
         """Return the name of the run's folder without the key."""
         return f"{self.record.system}.seed{self.record.seed}"
 
-    def translations(self, test: str) -> Path:
+    def scored(self, test: str) -> Path:
+        """Return the path of the file from which a test set is scored."""
         return self.folder / f"{test}.hyp"
 
     @property

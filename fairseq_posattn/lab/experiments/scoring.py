@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.corpora import references
 from fairseq_posattn.lab.experiments.recipe import FILE, REMEDY, arguments
@@ -19,6 +20,8 @@ from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 from fairseq_posattn.text import pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.projection import SEPARATOR
+
+ONLY_MAIN = {"exact": False, "nist": False, "only-main": True}
 
 
 def score(
@@ -34,7 +37,7 @@ def score(
     different settings result in different files.
     """
     options = options_of(place, runs, baseline, test, plan)
-    hypotheses = [run.translations(test) for run in runs]
+    hypotheses = [run.scored(test) for run in runs]
     made_of = [plan.last, *(run.folder.name for run in [*runs, *baseline])]
     made_of += arguments({k: v for k, v in options.items() if not is_file(v)})
     made_of += arguments(place.content.evaluation.score)
@@ -60,29 +63,48 @@ def options_of(
     place: Workplace, runs: Sequence[Run], baseline: Sequence[Run], test: str, plan: Plan
 ) -> dict[str, Any]:
     content, subset = place.content, place.subsets(plan)[test]
-    options: dict[str, Any] = {
-        "name": runs[0].record.system,
-        "test": test,
-        "source-lang": content.source,
-        "target-lang": content.target,
-        **references(place.recipe, place.raw, test),
-        "train-target": place.raw / f"{content.corpus.train}.{content.target}",
-        **({} if isinstance(runs[0], Kept) else files_of(place, runs[0], test, plan)),
-        **content.evaluation.score,
-    }
-    if content.evaluation.main:
-        options["main"] = content.evaluation.main
+    options = shared_options(place, runs[0], test)
+    if isinstance(runs[0], Kept):
+        options |= {**ONLY_MAIN, "statistics": True}
+    else:
+        options["train-target"] = place.raw / f"{content.corpus.train}.{content.target}"
+        options |= files_of(place, runs[0], test, plan)
     words, trees = place.pieces / f"{subset}.words", place.pieces / f"{subset}.conllu.xz"
     if place.shell.is_there(words):
         options |= {"source": words, "trees": trees}
     else:  # without a parser, there is no file of words
         options["source"] = place.raw / f"{test}.{content.source}"
-    if is_lower_case(place, runs[0]):
-        options["lowercase"] = True
     if baseline:
-        options["baseline"] = [run.translations(test) for run in baseline]
+        options["baseline"] = [run.scored(test) for run in baseline]
         options["baseline-name"] = baseline[0].record.system
     return options
+
+
+def shared_options(place: Workplace, run: Run, test: str) -> dict[str, Any]:
+    """Return the options of posattn score for the names, the references and the metrics."""
+    content = place.content
+    options: dict[str, Any] = {
+        "name": run.record.system,
+        "test": test,
+        "source-lang": content.source,
+        "target-lang": content.target,
+        **references(place.recipe, place.raw, test),
+        **content.evaluation.score,
+    }
+    if content.evaluation.main:
+        options["main"] = content.evaluation.main
+    if is_lower_case(place, run):
+        options["lowercase"] = True
+    return options
+
+
+def statistics(place: Workplace, run: Run, test: str) -> str:
+    """Return the statistics of the main score for each sentence, to be stored in a study."""
+    from fairseq_posattn.lab.scoring.score import ScoreRequest, statistics_of
+
+    words = arguments({**shared_options(place, run, test), **ONLY_MAIN})
+    request = asked(ScoreRequest, "posattn score", None, [str(run.scored(test)), *words])
+    return statistics_of(request)
 
 
 def files_of(place: Workplace, run: Run, test: str, plan: Plan) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""Store the translations of runs in a recipe, so that its tables can be rebuilt without training.
+"""Store the results of runs in a recipe, so that its tables can be rebuilt without training.
 
-RECIPE/study/NAME.SIZE.seedN.TEST.xz contains the translations of one test set.
+RECIPE/study/NAME.SIZE.seedN.TEST.xz contains the statistics of the main score for each sentence of
+a test set, such as whether it is an exact match.
 RECIPE/study/NAME.SIZE.seedN.json contains the options and data of the run, the decoding settings,
 and the checksums of the references. Runs are combined in one row of a table only if they differ in
 nothing but the seed, or if their records give a reason in `pooled_because`.
@@ -47,7 +48,7 @@ class KeptRecord(RunRecord):
 
 @dataclass(frozen=True)
 class Kept(Run):
-    """A stored run, of which only the record and the translations exist.
+    """A stored run, of which only the record and the statistics of the main score exist.
 
     runs: folder for the logs written during scoring.
     """
@@ -63,7 +64,7 @@ class Kept(Run):
     def folder(self) -> Path:
         return self.runs / self.name
 
-    def translations(self, test: str) -> Path:
+    def scored(self, test: str) -> Path:
         path = self.study / f"{self.name}.{test}.xz"
         if not path.exists():
             raise InputError(f"{path}: there is no such file; restore it, or leave {self.name} out")
@@ -72,28 +73,25 @@ class Kept(Run):
 
 def keep(
     study: Path,
-    runs: Sequence[Run],
-    tests: Sequence[str],
+    runs: Sequence[tuple[Run, Mapping[str, str]]],
     references: References | None = None,
     translated: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
-    """Store the translations of the test sets, replacing stored runs of the same name.
+    """Store the results of runs, replacing stored runs of the same name.
 
+    runs: pairs of a run and the statistics of each test set.
     translated: decoding settings, by model size.
     """
     study.mkdir(exist_ok=True)
-    for run in runs:
+    for run, statistics in runs:
         record = json.loads((run.folder / RECORD).read_text(encoding="utf-8"))
         record["references"] = dict(references or {})
         record["translated"] = dict((translated or {}).get(run.record.size, {}))
-        packed = {
-            test: lzma.compress(run.translations(test).read_bytes(), preset=9) for test in tests
-        }
         path = study / f"{run.name}.json"
         path.unlink(missing_ok=True)  # so an interruption cannot leave a wrong record
-        for test, content in packed.items():
+        for test, content in statistics.items():
             with replaced_whole(study / f"{run.name}.{test}.xz") as partial:
-                partial.write_bytes(content)
+                partial.write_bytes(lzma.compress(content.encode(), preset=9))
         with written_whole(path) as file:
             json.dump(record, file, indent=1)
 

@@ -28,7 +28,7 @@ from fairseq_posattn.lab.experiments.runs import (
     one_run,
     runs_in,
 )
-from fairseq_posattn.lab.experiments.scoring import check_scoring, score
+from fairseq_posattn.lab.experiments.scoring import check_scoring, score, statistics
 from fairseq_posattn.lab.experiments.sizes import DEMO
 from fairseq_posattn.lab.experiments.study import (
     STUDY,
@@ -206,7 +206,7 @@ class Translation(Experiment):
             self.place.shell.act(self.keep, runs, tests)
 
     def keep(self, runs: Sequence[Run], tests: Sequence[str]) -> None:
-        """Store the translations of all runs in the recipe, together with the decoding settings."""
+        """Store the results of all runs in the recipe, together with the decoding settings."""
         evaluation = self.place.content.evaluation
         translated = {
             name: {
@@ -216,7 +216,10 @@ class Translation(Experiment):
             }
             for name, size in self.place.content.sizes.items()
         }
-        keep(self.place.recipe.folder / STUDY, runs, tests, self.references(), translated)
+        results = [
+            (run, {test: statistics(self.place, run, test) for test in tests}) for run in runs
+        ]
+        keep(self.place.recipe.folder / STUDY, results, self.references(), translated)
 
     def references(self) -> dict[str, list[str]]:
         found = {}

@@ -23,8 +23,8 @@ class Plan:
     updates, last: number of updates and number of averaged checkpoints (default: as in the recipe).
     training: options of fairseq-train, given after -- on the command line.
     examples: number of sentences whose trees and attention weights are stored for the report.
-    keep: store the translations in the recipe.
-    from_study: score the translations stored in the recipe instead of training models.
+    keep: store the results of all runs in the recipe.
+    from_study: use the results stored in the recipe instead of training models.
     called: the complete command line.
     """
 

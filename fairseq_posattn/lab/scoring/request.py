@@ -66,6 +66,11 @@ class ScoreRequest:
         "compute only the main score, which takes seconds instead of minutes",
         *(False, SCORING),
     )
+    statistics: bool = option(
+        "read statistics of the main score for each sentence, as stored by posattn recipe table "
+        "--keep, instead of translations; requires --only-main",
+        *(False, SCORING),
+    )
     baseline: list[str] = option(
         "translation by the baseline; several files are treated as runs of the baseline",
         *([], SCORING, "FILE"),

@@ -28,7 +28,7 @@ from fairseq_posattn.lab.scoring.metrics.comparison import (
     most_different,
     with_marks,
 )
-from fairseq_posattn.lab.scoring.metrics.runs import Samples
+from fairseq_posattn.lab.scoring.metrics.runs import Samples, written_statistics
 from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings, Translations
 from fairseq_posattn.lab.scoring.metrics.segment_scores import SegmentScores
 from fairseq_posattn.lab.scoring.metrics.texts import (
@@ -63,19 +63,15 @@ def score(request: ScoreRequest) -> ScoredSystem:
     extras = read_extras(request)
     texts = read_texts(request)
     given = read_references(request, texts)
-    warn_of_spacing(texts, given)
+    if not request.statistics:
+        warn_of_spacing(texts, given)
     samples = Samples(request.samples, request.samples) if request.samples else Samples()
     measures = read_measures(request, texts)
     labels = buckets.read_labels(request.subsets, texts.system[0])
     if request.examples:
         extras["examples"] = [with_text(one, texts.written) for one in extras["examples"]]
     main = request.main or "BLEU"
-    settings = Settings(
-        *(request.target_lang, request.tokenize, request.lowercase, request.nist),
-        exact=request.exact or main == EXACT,
-        only=main if request.only_main else "",
-    )
-    scoring = Scoring([text.lines for text in given], settings)
+    scoring = Scoring([text.lines for text in given], settings_of(request))
     warn_of_script(given, scoring)
     system = Translations(scoring, [text.lines for text in texts.system])
     orders = ABSENT if request.only_main else ngrams.of_runs(system)
@@ -107,12 +103,37 @@ def score(request: ScoreRequest) -> ScoredSystem:
     )
 
 
+def settings_of(request: ScoreRequest) -> Settings:
+    main = request.main or "BLEU"
+    return Settings(
+        *(request.target_lang, request.tokenize, request.lowercase, request.nist),
+        exact=request.exact or main == EXACT,
+        only=main if request.only_main else "",
+        statistics=request.statistics,
+    )
+
+
+def statistics_of(request: ScoreRequest) -> str:
+    """Return the statistics of the main score of one run, in the format of `--statistics`."""
+    check(request)
+    texts = read_texts(request)
+    given = read_references(request, texts)
+    scoring = Scoring([text.lines for text in given], settings_of(request))
+    [[counted]] = Translations(scoring, [text.lines for text in texts.system]).tables.values()
+    return written_statistics(counted)
+
+
 def check(request: ScoreRequest) -> None:
     if bool(request.references) == bool(request.sgm):
         raise InputError("expected one kind of references; give either --references or --sgm")
     if request.baseline_segment_scores and not request.baseline:
         raise InputError(
             "--baseline-segment-scores requires --baseline; give the baseline's translations"
+        )
+    if request.statistics and (not request.only_main or request.train_target):
+        raise InputError(
+            "--statistics contains only the main score; give --only-main, and leave out "
+            "--train-target"
         )
     if request.only_main and (request.nist or (request.exact and request.main != EXACT)):
         raise InputError("--only-main contradicts --exact and --nist; leave one of them out")

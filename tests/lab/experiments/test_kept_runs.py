@@ -1,4 +1,4 @@
-"""Translations that a recipe keeps: what is kept, and tables from it without a training."""
+"""Results that are stored in a recipe, and the tables that are made of them without a training."""
 
 import csv
 import hashlib
@@ -15,11 +15,12 @@ from fairseq_posattn.io import command_line
 from fairseq_posattn.lab.experiments.commands import Shell
 from fairseq_posattn.lab.experiments.machine import Machine
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord, runs_in
-from fairseq_posattn.lab.experiments.study import check_pools, check_references, keep, kept
+from fairseq_posattn.lab.experiments.study import Kept, check_pools, check_references, kept
 from fairseq_posattn.lab.experiments.translation import Translation
 from fairseq_posattn.lab.experiments.workplace import Place, Plan
+from fairseq_posattn.lab.scoring.score import ScoreRequest, score
 from support.commands import run
-from support.files import lines_of, write
+from support.files import write
 
 RECIPE = """
 title = "x"
@@ -48,15 +49,23 @@ def recipe(tmp_path):
         for language in ("en", "de"):
             write(tmp_path / f"work/raw/{name}.{language}", TEXT)
     write(tmp_path / "work/raw/gen.kind", ["deep", "flat", "deep", "flat"])
-    runs = []
     for (name, seed), right in RIGHT.items():
-        runs.append(Run(tmp_path / "runs", RunRecord(name, "base", seed, 2, "own", [], {})))
-        runs[-1].begin()
+        run = Run(tmp_path / "runs", RunRecord(name, "base", seed, 2, "own", [], {}))
+        run.begin()
         for test in ("gen", "test"):
             wrong = [line[::-1] for line in TEXT[right:]]
-            write(runs[-1].folder / f"{test}.hyp", TEXT[:right] + wrong)
-    keep(tmp_path / "study", runs, ["gen", "test"])
+            write(run.folder / f"{test}.hyp", TEXT[:right] + wrong)
+    experiment(tmp_path).keep(runs_in(tmp_path / "runs"), ["gen", "test"])
     return tmp_path
+
+
+def experiment(recipe) -> Translation:
+    place = Place(recipe / "work", Shell())
+    return Translation(recipe / "recipe.toml", place, Plan(last=3), Machine(cpu=True))
+
+
+def statistics(run, test: str) -> str:
+    return lzma.decompress(run.scored(test).read_bytes()).decode()
 
 
 def table(recipe, *options, **kwargs):
@@ -68,9 +77,8 @@ def test_what_is_kept(recipe):
     found = kept(recipe / "study", recipe / "logs")
     assert [(run.record.name, run.record.seed) for run in found] == list(RIGHT)
     for one in found:
-        text = lzma.decompress(one.translations("gen").read_bytes()).decode()
-        right = [line == of_text for line, of_text in zip(text.splitlines(), TEXT, strict=True)]
-        assert sum(right) == RIGHT[one.record.name, one.record.seed]
+        right = RIGHT[one.record.name, one.record.seed]
+        assert statistics(one, "gen") == "1 1\n" * right + "0 1\n" * (4 - right)
     assert json.loads((recipe / "study/older.base.seed1.json").read_text())["updates"] == 2
 
 
@@ -113,7 +121,7 @@ def test_some_models_and_seeds(recipe):
         (
             "",
             ("--keep",),
-            "--from-study reads the translations that --keep stored earlier; omit --keep",
+            "--from-study reads the results that --keep stored earlier; omit --keep",
         ),
         ("", ("--models", "csan_2d"), "csan_2d"),
         ("", ("--seeds", "7"), "no run with seed 7 is stored"),
@@ -158,7 +166,7 @@ ANOTHER = {"dict.en.txt": {"bytes": 1, "sha256": "0"}}
         ({"tested": "chain"}, "the tests was 'own', is now 'chain'"),
         ({"options": ["--lr", "1", "--seed", "2"]}, "--lr was '-', is now '1'"),
         ({"files": ANOTHER}, "the content of dict.en.txt differs"),
-        ({"translated": {"beam": 4}}, "beam was '-', is now '4'"),
+        ({"translated": {"averaged": 3, "beam": 4, "lenpen": 1}}, "beam was '5', is now '4'"),
     ],
 )
 def test_runs_that_differ_are_not_pooled(recipe, capsys, values, message):
@@ -200,18 +208,18 @@ def test_a_record_that_is_not_right(recipe, capsys, to, values, message):
 def test_references_that_have_changed(recipe, capsys):
     """Reversed they would give other scores. What is kept has their checksums."""
     study, texts = recipe / "study", recipe / "work/raw"
-    place = Place(recipe / "work", Shell())
-    experiment = Translation(recipe / "recipe.toml", place, Plan(last=3), Machine(cpu=True))
-    check_references(kept(study, recipe / "logs"), experiment.references())
+    for path in study.glob("*.json"):
+        changed(recipe, path.stem, references={})
+    check_references(kept(study, recipe / "logs"), experiment(recipe).references())
     assert (
         "4 others contain no checksums of references, so it is unknown" in capsys.readouterr().err
     )
-    experiment.keep(runs_in(recipe / "runs"), ["gen", "test"])
+    experiment(recipe).keep(runs_in(recipe / "runs"), ["gen", "test"])
     found = kept(study, recipe / "logs")
     sums = hashlib.sha256((texts / "gen.de").read_bytes()).hexdigest()
     assert [run.record.references["gen"] for run in found] == [[sums]] * len(RIGHT)
     assert found[0].record.translated == {"averaged": 3, "beam": 5, "lenpen": 1.0}
-    check_references(found, experiment.references())
+    check_references(found, experiment(recipe).references())
     assert capsys.readouterr().err == ""
     write(texts / "gen.de", TEXT[::-1])
     line = refusal(recipe, capsys)
@@ -230,20 +238,57 @@ def test_an_earlier_run_gives_way(recipe):
     later.begin()
     for test in ("gen", "test"):
         write(later.folder / f"{test}.hyp", TEXT)
-    keep(recipe / "study", [later], ["gen", "test"])
+    experiment(recipe).keep([later], ["gen", "test"])
     [first, *_] = kept(recipe / "study", recipe)
-    assert first.record.updates == 3
-    assert lzma.decompress(first.translations("test").read_bytes()).decode().split("\n")[:4] == TEXT
-    assert lines_of(later.folder / "test.hyp") == TEXT
+    assert first.record.updates == 3 and statistics(first, "test") == "1 1\n" * 4
 
 
-def test_no_record_stands_beside_translations_of_another_run(recipe):
+def test_no_record_is_stored_with_the_results_of_another_run(recipe):
     later = Run(recipe / "runs", RunRecord("older", "base", 1, 3, "own", [], {}))
     later.begin()
     write(later.folder / "gen.hyp", TEXT)
     with pytest.raises(FileNotFoundError):  # the other test set was not translated
-        keep(recipe / "study", [later], ["gen", "test"])
+        experiment(recipe).keep([later], ["gen", "test"])
     [first, *_] = kept(recipe / "study", recipe)
     assert first.record.updates == 2
-    kept_text = lzma.decompress(first.translations("gen").read_bytes()).decode()
-    assert kept_text.split("\n")[0] == TEXT[0][::-1]
+    assert statistics(first, "gen") == "0 1\n" * 4
+
+
+@pytest.mark.parametrize(
+    "text", ["1 1\n1 1\n1\n1 1\n", "1 1\nx 1\n1 1\n1 1\n", "a b c d e\n" * 4, "1 -1\n" * 4]
+)
+def test_results_that_are_damaged(recipe, text):
+    path = recipe / "study/relative.base.seed1.gen.xz"
+    path.write_bytes(lzma.compress(text.encode()))
+    refused = table(recipe, check=False)
+    assert refused.returncode and "of the statistics is '" in refused.stdout
+    assert "Traceback" not in refused.stdout
+
+
+def test_the_scores_are_those_of_the_translations(recipe):
+    """BLEU with its interval and its tests, from the translations and from what is stored."""
+    toml = (recipe / "recipe.toml").read_text().replace('main = "exact", ', "")
+    write(recipe / "recipe.toml", toml)
+    experiment(recipe).keep(runs_in(recipe / "runs"), ["gen", "test"])
+    stored = kept(recipe / "study", recipe / "logs")
+    shared = {"references": [str(recipe / "work/raw/gen.de")], "target_lang": "de"}
+    found = []
+    for one, file in ((stored, Kept.scored), (runs_in(recipe / "runs"), Run.scored)):
+        by_name = {
+            name: [str(file(run, "gen")) for run in one if run.record.name == name]
+            for name in ("relative", "sequence")
+        }
+        found.append(
+            score(
+                ScoreRequest(
+                    hypotheses=by_name["relative"],
+                    baseline=by_name["sequence"],
+                    only_main=True,
+                    statistics=one is stored,
+                    **shared,
+                )
+            )
+        )
+    assert found[0].scores == found[1].scores
+    assert found[0].baseline.scores == found[1].baseline.scores
+    assert found[0].scores["BLEU"].score > found[0].baseline.scores["BLEU"].difference > 0

@@ -79,6 +79,28 @@ def counted_by(metric: Metric, runs: Sequence[Sequence[str]]) -> Counted:
     return np.array(counted, dtype=np.float64)
 
 
+def written_statistics(counted: NDArray[np.float64]) -> str:
+    """Format the statistics of one run, one line per sentence, for `read_statistics`."""
+    return "".join(f"{' '.join(f'{count:.0f}' for count in of_one)}\n" for of_one in counted)
+
+
+def read_statistics(metric: Metric, runs: Sequence[Sequence[str]]) -> Counted:
+    """Parse the statistics of a metric for each sentence of each run.
+
+    Raises InputError if a line does not contain the metric's number of statistics.
+    """
+    length = len(metric._extract_corpus_statistics([""] * len(runs[0]), None)[0])
+    for lines in runs:
+        for number, line in enumerate(lines, start=1):
+            counts = [plain_number(word) for word in line.split(" ")]
+            if len(counts) != length or min(-1 if one is None else one for one in counts) < 0:
+                raise InputError(
+                    f"line {number} of the statistics is '{line[:40]}', expected {length} whole "
+                    "numbers; give files written by posattn recipe table --keep"
+                )
+    return np.array([[line.split(" ") for line in lines] for lines in runs], dtype=np.float64)
+
+
 def computed_score(metric: FromSums, sums: NDArray[np.float64]) -> Computed:
     """Return sacrebleu's score object for summed statistics."""
     return metric._compute_score_from_stats(sums.tolist())

@@ -21,6 +21,7 @@ from fairseq_posattn.lab.scoring.metrics.runs import (
     computed_score,
     counted_by,
     interval,
+    read_statistics,
 )
 from fairseq_posattn.lab.scoring.score_record import EXACT, Score
 from fairseq_posattn.text.languages import Language, known, language
@@ -43,6 +44,7 @@ class Settings:
 
     tokenize: sacrebleu's tokeniser; None selects the tokeniser of the target language.
     only: the only score to compute; "" for all scores.
+    statistics: whether runs consist of a metric's statistics instead of translations.
     Raises InputError for an unknown target language, unless `tokenize` is given.
     """
 
@@ -52,6 +54,7 @@ class Settings:
     nist: bool = False
     exact: bool = False
     only: str = ""
+    statistics: bool = False
 
     def __post_init__(self) -> None:
         if self.target and not self.tokenize:
@@ -181,6 +184,8 @@ class Scoring:
 
     def table(self, name: str, runs: Sequence[Sequence[str]]) -> Counted:
         """Return a metric's statistics for each sentence of each run."""
+        if self.settings.statistics:
+            return read_statistics(self.metrics[name], runs)
         if name == TOKENISED:
             prepare = tokenised_text(self.settings)
             runs = [[prepare(line) for line in run] for run in runs]
