@@ -9,9 +9,7 @@ from pathlib import Path
 from unittest import mock
 
 from fairseq_posattn.io.files import write_json
-from fairseq_posattn.lab.experiments import energy, runs, starts
-from fairseq_posattn.lab.experiments.machine import Machine, Share
-from fairseq_posattn.lab.experiments.reproducibility import cells_of, kilowatt_hours
+from fairseq_posattn.lab.experiments import runs
 
 from .classes_logs import measured, write
 from .corpora import must_pass
@@ -46,32 +44,6 @@ def find(folder: Path) -> None:
     found = runs.one_run(folder / "runs", RECORD.system, 1, lambda: planned)
     other = runs.runs_in(folder / "runs")[-1]
     write_json(folder / "out", [found.name, other.record.difference(found.record)])
-
-
-def two_starts(folder: Path) -> None:
-    """The record of a run that went on with other threads."""
-    for threads in (1, 2):
-        starts.note_start(folder, ["--cpu"], Machine(cpu=True), Share(threads=threads))
-
-
-@add("machine.json", two_starts, "machine.json", JSON, "out")
-@calling
-def read_starts(folder: Path) -> None:
-    """What a table says of the machines."""
-    write_json(folder / "out", [cells_of(start) for start in starts.starts_in(folder)])
-
-
-def metered(folder: Path) -> None:
-    """The energy of a run."""
-    write_json(folder / "energy.json", {"processors": 2.5, "gpus": 7.5, "seconds": 10.5})
-
-
-@add("energy.json", metered, "energy.json", JSON, "out")
-@calling
-def read_energy(folder: Path) -> None:
-    """What the page says of the energy."""
-    found = energy.energy_in(folder)
-    write_json(folder / "out", [kilowatt_hours([found.processors]), kilowatt_hours([found.gpus])])
 
 
 # result.json: the stamp of its step has its checksum

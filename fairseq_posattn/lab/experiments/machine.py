@@ -130,11 +130,7 @@ class Machine:
 
     def log_name(self) -> str:
         """Return the name of this machine's training log; each machine writes its own log."""
-        return self.file_name("train", "log")
-
-    def file_name(self, what: str, kind: str = "json") -> str:
-        """Return WHAT.KIND on the first machine, and WHAT.HOST.KIND on all other machines."""
-        return f"{what}.{kind}" if self.is_first() else f"{what}.{os.uname().nodename}.{kind}"
+        return "train.log" if self.is_first() else f"train.{os.uname().nodename}.log"
 
 
 TRAIN = "fairseq_cli.train"

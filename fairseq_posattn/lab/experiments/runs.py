@@ -39,6 +39,7 @@ class RunRecord(Open):
     options: options of fairseq-train, except those that depend on the machine.
     files: fingerprints of the data and of all other files that are read during training.
     versions: versions of this package with which the run was trained.
+    machines: descriptions of the machines on which training was started (see `hardware`).
     tested: trees used for testing, if they differ from `trees`.
     """
 
@@ -50,12 +51,13 @@ class RunRecord(Open):
     options: list[str]
     files: dict[str, dict]
     versions: list[str] = field(default_factory=list)
+    machines: list[str] = field(default_factory=list)
     tested: str = field(default="", metadata=plain_or_empty())
 
     @property
     def key(self) -> str:
         """Return a checksum of everything that influences the training."""
-        others = ("versions", "name", "tested")
+        others = ("versions", "machines", "name", "tested")
         made_of = {k: v for k, v in as_document(self).items() if k not in others}
         text = json.dumps(made_of, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
@@ -142,20 +144,17 @@ class Run:
     def is_finished(self) -> bool:
         return (self.folder / FINISHED).exists()
 
-    def begin(self) -> str:
-        """Create the folder of the run, or add the package version to its existing record.
+    def begin(self, machine: str = "") -> str:
+        """Create the folder of the run, or update the versions and machines in its record.
 
         For a new run, returns a description of how it differs from the newest run of the same name.
         Otherwise, returns an empty string.
         """
-        path, versions = self.folder / RECORD, []
+        path = self.folder / RECORD
         new = not path.exists()
         former = [run for run in runs_in(self.runs) if run.name == self.name] if new else []
-        if not new:
-            versions = read_record(RunRecord, path, AGAIN).versions
-        if code_version() not in versions:
-            versions = [*versions, code_version()]
-        self.write(versions)
+        record = self.record if new else read_record(RunRecord, path, AGAIN)
+        self.write([*record.versions, code_version()], [*record.machines, machine])
         if not former:
             return ""
         return (
@@ -163,11 +162,13 @@ class Run:
             f"({self.record.difference(former[-1].record)})"
         )
 
-    def write(self, versions: Sequence[str]) -> None:
-        """Write the record to run.json, together with the given package versions."""
+    def write(self, versions: Sequence[str], machines: Sequence[str]) -> None:
+        """Write the record to run.json, with each of the given versions and machines once."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        lists = {"versions": versions, "machines": filter(None, machines)}
+        once = {name: list(dict.fromkeys(values)) for name, values in lists.items()}
         with written_whole(self.folder / RECORD) as file:
-            json.dump({**as_document(self.record), "versions": versions}, file, indent=1)
+            json.dump({**as_document(self.record), **once}, file, indent=1)
 
     def finish(self) -> None:
         """Mark the training as complete by writing a file with unique content."""
@@ -185,7 +186,7 @@ def take_over(run: Run) -> Path | None:
             for pattern in TRAINED:
                 for path in other.folder.glob(pattern):
                     shutil.copyfile(path, run.folder / path.name)
-            run.write(other.record.versions)
+            run.write(other.record.versions, other.record.machines)
             run.finish()
             return other.folder
     return None

@@ -14,7 +14,7 @@ from fairseq_posattn.io.lock import wait_until_released
 from fairseq_posattn.lab.experiments.allowed import Options
 from fairseq_posattn.lab.experiments.board import LogReader, TrainingProgress
 from fairseq_posattn.lab.experiments.commands import Command, called
-from fairseq_posattn.lab.experiments.energy import Meter
+from fairseq_posattn.lab.experiments.hardware import described
 from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devices
 from fairseq_posattn.lab.experiments.preparing import check_texts
 from fairseq_posattn.lab.experiments.recipe import (
@@ -33,7 +33,6 @@ from fairseq_posattn.lab.experiments.runs import (
     take_over,
 )
 from fairseq_posattn.lab.experiments.sizes import size_for
-from fairseq_posattn.lab.experiments.starts import note_start
 from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
 from fairseq_posattn.trees.sentence import KINDS
 
@@ -176,7 +175,7 @@ def train_once(
     command_of: function that returns the training command.
     """
     with alone_in(place, run, machine):
-        if place.shell.act(begin, place, run, instead=True):
+        if place.shell.act(begin, place, run, machine, share, instead=True):
             train(place, run, command_of(), machine, share)
 
 
@@ -205,27 +204,23 @@ def train(place: Place, run: Run, command: Command, machine: Machine, share: Sha
         progress.read(reader.new_lines())
         is_first = not before and bool(progress.time_left())  # show the first estimate at once
         place.board.show(run.name, str(progress), is_first)
-        meter.look()
 
     def finish() -> None:
         run.finish()
         look()
-        meter.look(True)
         place.board.finish(run.name, f"trained, {progress}")
 
-    place.shell.act(note_start, run.folder, command, machine, share)
-    meter = place.shell.act(Meter, run.folder, machine, share)
     place.shell.act(lambda: place.board.show(run.name, beginning(run.folder), True))
     place.shell.run(command, log, share.environment(), look)
     place.shell.act(finish)
 
 
-def begin(place: Place, run: Run) -> bool:
+def begin(place: Place, run: Run, machine: Machine, share: Share) -> bool:
     """Record the start of a run; return whether it still needs to be trained."""
     if run.is_finished:
         place.board.finish(run.name, f"already trained ({run.folder})")
         return False
-    if told := run.begin():
+    if told := run.begin(described(machine, share)):
         place.board.finish(run.name, told)
     if other := take_over(run):
         place.board.finish(run.name, f"already trained as {other}, which was copied")
