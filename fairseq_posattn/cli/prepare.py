@@ -40,12 +40,6 @@ def parse_options() -> argparse.Namespace:
     add_fields(parser, Treebanks)
     add("--out", required=True, type=new_folder, help="write the data to this folder")
     add("--work", type=new_folder, help="folder for intermediate files (default: OUT.work)")
-    add(
-        "--plan",
-        action="store_true",
-        help="only estimate, from 2,000 sentence pairs, the core hours, memory, disk space "
-        "and time (with the given --workers) of each step",
-    )
     add_text_options(parser.add_argument_group("text"))
     add_parser_options(parser.add_argument_group("parser"))
     add_cluster_options(parser.add_argument_group("parallel processing"))
@@ -96,7 +90,6 @@ def refuse_beside_treebanks(options: argparse.Namespace) -> None:
         "--train": options.train,
         "--valid": options.valid,
         "--test": options.test,
-        "--plan": options.plan,
         f"--tokenize {options.tokenize}": options.tokenize != "spaces",
     }
     if wrong := next((name for name, given in named.items() if given), None):
@@ -176,12 +169,6 @@ def main() -> None:
         shard_lines=options.shard_lines,
         label_subtypes=options.label_subtypes,
     )
-    if options.plan:
-        from fairseq_posattn.preparation.estimate import estimate
-
-        found = estimate(job)
-        print(found.table(options.workers or 1, options.binarize_workers, job.step_lines))
-        return
     prepare(job)
 
 

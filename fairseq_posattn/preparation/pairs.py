@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, product
 from pathlib import Path
 from typing import TypeVar
@@ -144,20 +144,11 @@ def rows(files: Sequence[str]) -> Iterator[tuple[str, ...]]:
     return zip(*(read_lines(path) for path in files), strict=True)
 
 
-def write_sample(path: str, out: str | Path, count: int, lines: int | None = None) -> None:
-    """Write `count` evenly spaced lines of a file, or all lines if there are fewer.
-
-    lines: the number of lines of the file, if known.
-    """
+def write_sample(path: str, out: str | Path, count: int) -> None:
+    """Write `count` evenly spaced lines of a file, or all lines if there are fewer."""
+    chosen, lines = 0, count_lines(path)
     with written_whole(out) as file:
-        for line in evenly(read_lines(path), count, lines or count_lines(path)):
-            file.write(line + "\n")
-
-
-def evenly(items: Iterable[T], count: int, of: int) -> Iterator[T]:
-    """Yield `count` evenly spaced items from `of` items."""
-    chosen = 0
-    for number, item in enumerate(items):
-        if number * count // of >= chosen and chosen < count:
-            chosen += 1
-            yield item
+        for number, line in enumerate(read_lines(path)):
+            if number * count // lines >= chosen and chosen < count:
+                chosen += 1
+                file.write(line + "\n")

@@ -1,14 +1,11 @@
 """posattn prepare --alignments: alignments of words become those of pieces, in fairseq's files."""
 
 import random
-import sys
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from fairseq.data import indexed_dataset
 
-from fairseq_posattn.cli import prepare as prepare_command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.preparation.job import Job
 from support import in_process
@@ -157,9 +154,8 @@ def test_what_is_no_alignment(raw, line, message, lines, monkeypatch):
     assert binary(raw / "data", "train") == ["2-1 0-0", "", "1-1 1-0 0-1"]
 
 
-@pytest.mark.parametrize("plan", [[], ["--plan"]], ids=["made", "planned"])
-def test_a_missing_file_and_one_of_other_length_are_refused_before_the_work(long, plan):
-    given = options(long, *WORDS, *plan, "--out", long / "data")
+def test_a_missing_file_and_one_of_other_length_are_refused_before_the_work(long):
+    given = options(long, *WORDS, "--out", long / "data")
     alignments = lines_of(long / "train.align")
     write(long / "train.align", alignments[1:])
     said = refused(*given)
@@ -184,13 +180,6 @@ def test_pieces_of_sentencepiece_are_refused(raw):
     assert said.startswith("--alignments are between words, but pieces of sentencepiece")
     assert said.endswith("use --segmenter subword-nmt or words")
     assert not list(raw.glob("data*"))
-
-
-def test_a_plan_measures_them(long, capsys):
-    given = map(str, options(long, *WORDS, "--plan", "--out", long / "data"))
-    with mock.patch.object(sys, "argv", ["posattn prepare", *given]):
-        prepare_command.main()
-    assert "\nalign " in capsys.readouterr().out
 
 
 def block(words: str, **comments: str) -> str:

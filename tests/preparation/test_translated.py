@@ -203,10 +203,6 @@ def twice(path: Path) -> None:
             ["--target-treebank", 0, 1, 2, "--align-by", "x"],
             "choose another comment with --align-by",
         ),
-        (
-            ["--target-comment", "text_en", "--plan"],
-            "--plan contradicts --treebank, which provides",
-        ),
         (["--target-comment", "text_en", "--train", "x"], "--train contradicts --treebank, which"),
         (
             ["--target-comment", "text_en", "--tokenize", "moses"],

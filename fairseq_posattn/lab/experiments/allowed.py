@@ -36,7 +36,7 @@ HARMLESS = (  # nodes of Python's syntax tree that occur in literals and plain w
     *(ast.Name, ast.Attribute),
 )
 NOT_PREPARE = (
-    *("out", "work", "source", "target", "train", "valid", "test", "plan"),
+    *("out", "work", "source", "target", "train", "valid", "test"),
     *("treebank", "target-treebank", "target-comment", "align-by"),
     *("control", "control-seed", "flip", "download"),
     *("executor", "partition", "time", "setup", "sbatch"),
