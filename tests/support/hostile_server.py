@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -20,11 +19,9 @@ class Handler(BaseHTTPRequestHandler):
     """The path says how the answer goes wrong; see WAYS."""
 
     def do_GET(self):
-        asked = re.search(r"\d+", self.headers.get("Range", ""))
-        begin = int(asked[0]) if asked else 0
-        self.server.asked.append((self.path, begin))
+        self.server.asked.append(self.path)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client has left
-            WAYS.get(self.path, whole_file)(self, begin)
+            WAYS.get(self.path, whole_file)(self)
 
     def log_message(self, *arguments):
         pass
@@ -35,124 +32,88 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
 
-    def send(self, body: bytes, begin: int = 0, **headers) -> None:
-        """All of the body, or what follows `begin`, as HTTP wants it."""
-        size = len(body)
-        if begin:
-            headers = {"Content_Range": f"bytes {begin}-{size - 1}/{size}", **headers}
-        self.head(206 if begin else 200, **{"Content_Length": size - begin, **headers})
-        self.wfile.write(body[begin:])
+    def send(self, body: bytes) -> None:
+        self.head(Content_Length=len(body))
+        self.wfile.write(body)
 
 
-def whole_file(handler: Handler, begin: int) -> None:
-    handler.send(CONTENT, begin)
+def whole_file(handler: Handler) -> None:
+    handler.send(CONTENT)
 
 
-def breaks_off_once(handler: Handler, begin: int) -> None:
-    """In the middle; what is asked for afterwards is sent."""
-    if begin:
-        return handler.send(CONTENT, begin)
+def breaks_off(handler: Handler) -> None:
     handler.head(Content_Length=len(CONTENT))
     handler.wfile.write(CONTENT[:HALF])
 
 
-def breaks_off_always(handler: Handler, begin: int) -> None:
-    """After a fifth of the rest, at least 100 bytes; without saying how much there is."""
-    headers = {"Content_Range": f"bytes {begin}-{len(CONTENT) - 1}/*"} if begin else {}
-    handler.head(206 if begin else 200, **headers)
-    rest = CONTENT[begin:]
-    handler.wfile.write(rest[: max(100, len(rest) // 5)])
+def breaks_off_silently(handler: Handler) -> None:
+    """Without saying how much there is."""
+    handler.head()
+    handler.wfile.write(CONTENT[:HALF])
 
 
-def for_ever(handler: Handler, begin: int) -> None:
+def for_ever(handler: Handler) -> None:
     handler.head()
     while True:
         handler.wfile.write(CONTENT)
 
 
-def for_ever_in_chunks(handler: Handler, begin: int) -> None:
+def for_ever_in_chunks(handler: Handler) -> None:
     handler.protocol_version = "HTTP/1.1"
     handler.head(Transfer_Encoding="chunked")
     while True:
         handler.wfile.write(b"%x\r\n%s\r\n" % (len(CONTENT), CONTENT))
 
 
-def resumed_for_ever(handler: Handler, begin: int) -> None:
-    size = len(CONTENT)
-    handler.head(206, Content_Range=f"bytes {begin}-{size - 1}/{size}")
-    while True:
-        handler.wfile.write(CONTENT)
-
-
-def bad_chunks(handler: Handler, begin: int) -> None:
+def bad_chunks(handler: Handler) -> None:
     handler.head(Transfer_Encoding="chunked")
     handler.wfile.write(b"5\r\nhello\r\nnonsense\r\n")
 
 
-def another_range(handler: Handler, begin: int) -> None:
-    if not begin:
-        return handler.send(CONTENT)
-    handler.send(CONTENT, begin, Content_Range=f"bytes {begin - 1}-{len(CONTENT) - 1}/*")
-
-
-def of_another_size(handler: Handler, begin: int) -> None:
-    if not begin:
-        return handler.send(CONTENT)
-    handler.send(CONTENT, begin, Content_Range=f"bytes {begin}-{len(CONTENT)}/{len(CONTENT) + 1}")
-
-
-def odd_error(handler: Handler, begin: int) -> None:
+def odd_error(handler: Handler) -> None:
     handler.send_response(503, "\x1b[2J\u202e".encode().decode("latin-1") + "x" * 5000)
     handler.end_headers()
 
 
-def falls_silent(handler: Handler, begin: int) -> None:
+def falls_silent(handler: Handler) -> None:
     handler.head(Content_Length=len(CONTENT))
     handler.wfile.write(CONTENT[:HALF])
     handler.server.ended.wait()
 
 
-def endless_head(handler: Handler, begin: int) -> None:
+def endless_head(handler: Handler) -> None:
     handler.send_response(200)
     for k in range(100_000):
         handler.wfile.write(b"X-%d: y\r\n" % k)
 
 
-def odd_lengths(handler: Handler, begin: int) -> None:
+def odd_lengths(handler: Handler) -> None:
     """The file itself, whose length nobody can read."""
     handler.head(Content_Length="9" * 5000)
     handler.wfile.write(CONTENT)
 
 
-WAYS: dict[str, Callable[[Handler, int], object]] = {
-    "/packed_text": lambda answer, begin: answer.send(gzip.compress(CONTENT), begin),
-    "/torn_text": lambda answer, begin: answer.send(gzip.compress(CONTENT)[:-9], begin),
-    "/one_byte_more": lambda answer, begin: answer.send(CONTENT + b"x"),
-    "/one_byte_less": lambda answer, begin: answer.send(CONTENT[:-1]),
-    "/ignores_ranges": lambda answer, begin: answer.send(CONTENT),
-    "/page_of_a_hotel": lambda answer, begin: answer.send(b"<html>Please log in.</html>"),
-    "/refuses_ranges": lambda answer, begin: (
-        answer.head(416, Content_Range=f"bytes */{len(CONTENT)}") if begin else answer.send(CONTENT)
+WAYS: dict[str, Callable[[Handler], object]] = {
+    "/packed_text": lambda answer: answer.send(gzip.compress(CONTENT)),
+    "/torn_text": lambda answer: answer.send(gzip.compress(CONTENT)[:-9]),
+    "/one_byte_more": lambda answer: answer.send(CONTENT + b"x"),
+    "/one_byte_less": lambda answer: answer.send(CONTENT[:-1]),
+    "/page_of_a_hotel": lambda answer: answer.send(b"<html>Please log in.</html>"),
+    "/range_without_being_asked": lambda answer: answer.head(
+        206, Content_Range=f"bytes {HALF}-{len(CONTENT) - 1}/{len(CONTENT)}"
     ),
-    "/nameless_range": lambda answer, begin: (
-        answer.send(CONTENT, begin, Content_Range="nonsense") if begin else answer.send(CONTENT)
-    ),
-    "/range_without_being_asked": lambda answer, begin: answer.send(CONTENT, HALF),
-    "/another_file": lambda answer, begin: answer.send(OTHER, begin),
-    "/not_there": lambda answer, begin: answer.send_error(404),
-    "/redirects": lambda answer, begin: answer.head(302, Location="/file"),
-    "/redirects_for_ever": lambda answer, begin: answer.head(302, Location="/redirects_for_ever"),
-    "/redirects_to_a_file": lambda answer, begin: answer.head(302, Location="file:///etc/passwd"),
-    "/no_http": lambda answer, begin: answer.wfile.write(
-        b"\xff\xfe\0 nothing that HTTP knows\n" * 20
-    ),
-    "/hangs_up": lambda answer, begin: answer.connection.shutdown(socket.SHUT_RDWR),
+    "/another_file": lambda answer: answer.send(OTHER),
+    "/not_there": lambda answer: answer.send_error(404),
+    "/redirects": lambda answer: answer.head(302, Location="/file"),
+    "/redirects_for_ever": lambda answer: answer.head(302, Location="/redirects_for_ever"),
+    "/redirects_to_a_file": lambda answer: answer.head(302, Location="file:///etc/passwd"),
+    "/no_http": lambda answer: answer.wfile.write(b"\xff\xfe\0 nothing that HTTP knows\n" * 20),
+    "/hangs_up": lambda answer: answer.connection.shutdown(socket.SHUT_RDWR),
     **{
         f"/{way.__name__}": way
         for way in (
-            *(breaks_off_once, breaks_off_always, for_ever, for_ever_in_chunks, resumed_for_ever),
-            *(bad_chunks, another_range, of_another_size, odd_error, falls_silent),
-            *(endless_head, odd_lengths),
+            *(breaks_off, breaks_off_silently, for_ever, for_ever_in_chunks, bad_chunks),
+            *(odd_error, falls_silent, endless_head, odd_lengths),
         )
     },
 }
@@ -160,7 +121,7 @@ WAYS: dict[str, Callable[[Handler, int], object]] = {
 
 @contextmanager
 def serving() -> Iterator[ThreadingHTTPServer]:
-    """The server at work; `asked` has the path and the first byte of each request."""
+    """The server at work; `asked` has the path of each request."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.asked, server.ended = [], threading.Event()
         server.daemon_threads = True
