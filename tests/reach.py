@@ -1,6 +1,11 @@
-"""The weights of the project: `python tests/reach.py` prints them; test_reach.py holds limits."""
+"""Measure the size of the project; `python tests/reach.py` prints it beside the budgets.
+
+budgets.toml contains the largest permitted sizes, which test_reach.py checks.
+"""
 
 import ast
+import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -41,23 +46,32 @@ def too_long() -> list[Part]:
     return long_files + [part for part in functions() if part.lines > LONGEST_FUNCTION]
 
 
-def weights() -> dict[str, int]:
-    modules, tests = files(MODULES), files("tests/**/*.py", "tests/**/*.sh")
-    return {
-        "lines of the package": sum(part.lines for part in modules),
-        "files of the package": len(modules),
-        "lines of the longest function": max(functions()).lines,
-        f"files over {LONGEST_FILE} lines": sum(part.lines > LONGEST_FILE for part in modules),
-        "lines of the tests": sum(part.lines for part in tests),
-        "words of the documents": sum(
-            len((ROOT / name).read_text("utf-8").split()) for _, name in files(*DOCUMENTS)
-        ),
-        "names at the top of the package": len([*PACKAGE.glob("[a-z]*")]),
+def sizes() -> dict[str, int]:
+    """Return the size of each package in lines, and of the whole project."""
+    modules = files(MODULES)
+    found = dict.fromkeys((path.name for path in sorted(PACKAGE.glob("[a-z]*/"))), 0)
+    for lines, name in modules:
+        part = Path(name).parts[1]
+        found[part] = found.get(part, 0) + lines
+    packages = {name: lines for name, lines in found.items() if not name.endswith(".py")}
+    kept = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).split("\0")
+    paths = [ROOT / name for name in kept if name and (ROOT / name).is_file()]
+    words = [len((ROOT / name).read_text("utf-8").split()) for _, name in files(*DOCUMENTS)]
+    return packages | {
+        "package": sum(part.lines for part in modules),
+        "files": len(modules),
+        "tests": sum(part.lines for part in files("tests/**/*.py", "tests/**/*.sh")),
+        "words": sum(words),
+        "kilobytes": sum(path.stat().st_size for path in paths) // 1000,
     }
 
 
+def budgets() -> dict[str, int]:
+    return tomllib.loads((Path(__file__).parent / "budgets.toml").read_text("utf-8"))
+
+
 if __name__ == "__main__":
-    for name, weight in weights().items():
-        print(f"{name:<32} {weight:>7,}")
+    for name, size in sizes().items():
+        print(f"{name:<12} {size:>7,} of {budgets().get(name, 0):>7,}")
     for lines, name in too_long():
         print(f"over the limit: {lines} lines, {name}")
