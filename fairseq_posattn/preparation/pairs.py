@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, product
 from pathlib import Path
-from typing import TypeVar
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_together, written_whole
@@ -17,8 +16,6 @@ from fairseq_posattn.preparation.job import Limits
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.projection import words_of_pieces
 from fairseq_posattn.work.lines import Part
-
-T = TypeVar("T")
 
 
 def rewrite(path: str, out: str, change: Callable[[str], str]) -> None:

@@ -27,7 +27,6 @@ from fairseq_posattn.io.records import limit
 from fairseq_posattn.lab.experiments.allowed import plain
 
 CHUNK = 1 << 20
-LENGTH = re.compile(r"[1-9][0-9]{0,14}")
 PATIENCE = 60  # seconds to wait for an answer
 ELSEWHERE = "get {} from another source, and give its folder with --from FOLDER"
 NETWORK_ERRORS = (OSError, EOFError, HTTPException, ValueError)
@@ -80,6 +79,8 @@ def fetch(folder: Path, sources: Sequence[Source]) -> None:
         path = folder / source.name
         if path.exists():
             continue
+        if path.is_symlink():
+            raise InputError(f"{path}: the link refers to no file; delete it")
         with locked(path), replaced_whole(path) as partial:
             say(f"downloading {source.address} ({source.bytes:,} bytes)")
             with open(partial, "wb") as file:

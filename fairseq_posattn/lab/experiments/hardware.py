@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from fairseq_posattn.lab.experiments.machine import Machine, Share, cores, gpu_p
 PACKAGES = {"torch": ["torch"], "fairseq": ["ve-fairseq", "fairseq-fixed", "fairseq"]}
 
 
-def described(machine: Machine, share: Share) -> str:
+def described(machine: Machine, share: Share, command: Sequence[object]) -> str:
     """Return the hardware, the number of processes and the versions that a training uses.
+
+    command: the training command, which contains the precision.
 
     Example:
 
@@ -25,10 +28,11 @@ def described(machine: Machine, share: Share) -> str:
     gpus = " + ".join(f"{count} x {name}" for name, count in counts.items()) or "no GPU"
     memory = size_of(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     processes = f"{machine.world()} process{'es' * (machine.world() > 1)}"
+    precision = next((name for name in ("bf16", "fp16") if f"--{name}" in command), "fp32")
+    of_cores = f"{cores()} core{'s' * (cores() > 1)}"
     programs = [f"Python {platform.python_version()}", *versions()]
-    return (
-        f"{processor()}, {cores()} cores, {memory}, {gpus}; {processes}, {machine.computes_in()}; "
-        + ", ".join(programs)
+    return f"{processor()}, {of_cores}, {memory}, {gpus}; {processes}, {precision}; " + ", ".join(
+        programs
     )
 
 

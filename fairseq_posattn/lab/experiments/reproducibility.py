@@ -129,9 +129,11 @@ def machines(facts: Facts) -> Section:
     for run, record in zip(facts.runs, facts.records(), strict=True):
         for machine in record.machines or ["unknown"]:
             found.setdefault(machine, []).append(run.name)
-    for machine, names in found.items():
-        shown = "all runs" if len(names) == len(facts.runs) else ", ".join(names)
-        yield f"- {visible(machine)} ({visible(shown)})"
+    rows: list[Cells] = [
+        [machine, "all" if len(names) == len(facts.runs) else ", ".join(names)]
+        for machine, names in found.items()
+    ]
+    yield from markdown([Table("", ["machine", "runs"], rows)])
 
 
 def hyper_parameters(facts: Facts) -> Section:
@@ -156,14 +158,16 @@ def choices(facts: Facts, line: Line) -> dict[str, str]:
     """Return the settings of a model, by option name without leading dashes."""
     found: dict[str, dict[str, None]] = {}
     for run in facts.of_system[line.row.system]:
+        translated = getattr(run.record, "translated", {})  # by a stored run
         of_run = {"updates": str(run.record.updates), "trees": run.record.trees}
+        of_run |= {name: f"{value:g}" for name, value in translated.items()}
         options = by_option(run.record.options)
         of_run |= {name.removeprefix("--"): " ".join(of) for name, of in options.items()}
         for name, value in of_run.items():
             found.setdefault(name, {})[value] = None
     found.pop("seed", None)
     content = facts.place.content
-    if not facts.plan.from_study:  # older stored runs contain no settings of the translation
+    if not facts.plan.from_study:  # stored runs know their own settings of the translation
         averaged = facts.plan.last or content.sizes[line.row.size].averaged
         beam, lenpen = content.evaluation.beam, content.evaluation.lenpen
         translating = {"averaged": averaged, "beam": beam, "lenpen": lenpen}

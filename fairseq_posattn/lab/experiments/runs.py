@@ -22,11 +22,12 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.code_version import code_version
+from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.records import Open, as_document, at_least, read_record
 from fairseq_posattn.lab.experiments.allowed import plain, plain_or_empty
 
 RECORD, FINISHED = "run.json", "finished"
-TRAINED = ("checkpoint*.pt", "train*.log", "machine*.json", "curve.jsonl")  # outputs of training
+TRAINED = ("checkpoint*.pt", "train*.log", "curve.jsonl")  # outputs of training
 KEY_DIGITS = 8
 SAME = "nothing"  # returned by `difference` for equal runs
 AGAIN = "move the folder away, and train again"
@@ -153,8 +154,9 @@ class Run:
         path = self.folder / RECORD
         new = not path.exists()
         former = [run for run in runs_in(self.runs) if run.name == self.name] if new else []
-        record = self.record if new else read_record(RunRecord, path, AGAIN)
-        self.write([*record.versions, code_version()], [*record.machines, machine])
+        with locked(path, wait=True):  # several machines may start the same run
+            record = read_record(RunRecord, path, AGAIN) if path.exists() else self.record
+            self.write([*record.versions, code_version()], [*record.machines, machine])
         if not former:
             return ""
         return (

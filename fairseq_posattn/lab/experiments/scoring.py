@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import asked
@@ -21,7 +21,10 @@ from fairseq_posattn.text import pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.projection import SEPARATOR
 
-ONLY_MAIN = {"exact": False, "nist": False, "only-main": True}
+if TYPE_CHECKING:
+    from fairseq_posattn.lab.scoring.score import ScoreRequest
+
+ONLY_MAIN = {"exact": False, "train-target": False, "train-counts": False, "only-main": True}
 
 
 def score(
@@ -46,7 +49,9 @@ def score(
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:KEY_DIGITS]
     against = f".against.{baseline[0].record.system}" if baseline else ""
     out = place.work / "results" / f"{runs[0].record.system}.{test}{against}.{key}.json"
-    more: dict[str, Any] = {"train-counts": place.work / "train_counts.json"}
+    more: dict[str, Any] = {}
+    if not isinstance(runs[0], Kept):
+        more["train-counts"] = place.work / "train_counts.json"
     if labels:
         more["subsets"] = [f"{name}={path}" for name, path in labels.items()]
     words = arguments({**options, **more})
@@ -67,8 +72,8 @@ def options_of(
     if isinstance(runs[0], Kept):
         options |= {**ONLY_MAIN, "statistics": True}
     else:
-        options["train-target"] = place.raw / f"{content.corpus.train}.{content.target}"
-        options |= files_of(place, runs[0], test, plan)
+        train = place.raw / f"{content.corpus.train}.{content.target}"
+        options = {"train-target": train, **files_of(place, runs[0], test, plan), **options}
     words, trees = place.pieces / f"{subset}.words", place.pieces / f"{subset}.conllu.xz"
     if place.shell.is_there(words):
         options |= {"source": words, "trees": trees}
@@ -98,13 +103,25 @@ def shared_options(place: Workplace, run: Run, test: str) -> dict[str, Any]:
     return options
 
 
-def statistics(place: Workplace, run: Run, test: str) -> str:
-    """Return the statistics of the main score for each sentence, to be stored in a study."""
-    from fairseq_posattn.lab.scoring.score import ScoreRequest, statistics_of
+def statistics(place: Workplace, run: Run, test: str) -> tuple[str, str]:
+    """Return the statistics of the main score for each sentence, and the score's signature."""
+    from fairseq_posattn.lab.scoring.score import main_statistics
+
+    return main_statistics(main_score_of(place, run, test))
+
+
+def signature(place: Workplace, run: Run, test: str) -> str:
+    from fairseq_posattn.lab.scoring.score import main_signature
+
+    return main_signature(main_score_of(place, run, test))
+
+
+def main_score_of(place: Workplace, run: Run, test: str) -> ScoreRequest:
+    """Return a request for the main score of a run alone, as studies store it."""
+    from fairseq_posattn.lab.scoring.score import ScoreRequest
 
     words = arguments({**shared_options(place, run, test), **ONLY_MAIN})
-    request = asked(ScoreRequest, "posattn score", None, [str(run.scored(test)), *words])
-    return statistics_of(request)
+    return asked(ScoreRequest, "posattn score", None, [str(run.scored(test)), *words])
 
 
 def files_of(place: Workplace, run: Run, test: str, plan: Plan) -> dict[str, Any]:

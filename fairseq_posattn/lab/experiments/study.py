@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
+from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.records import read_record
 from fairseq_posattn.lab.experiments.recipe_content import Row
@@ -34,11 +35,13 @@ class KeptRecord(RunRecord):
 
     references: SHA-256 of each reference of each test set; missing in older records.
     translated: decoding settings, such as the beam size; missing in older records.
+    signatures: name and signature of the score of each test set to which the statistics belong.
     pooled_because: reason to combine this run with other runs of the model although they differ.
     """
 
     references: dict[str, list[str]] = field(default_factory=dict)
     translated: dict[str, float] = field(default_factory=dict)
+    signatures: dict[str, str] = field(default_factory=dict)
     pooled_because: str = ""
 
     def choices(self) -> dict[str, list[str]]:
@@ -73,13 +76,13 @@ class Kept(Run):
 
 def keep(
     study: Path,
-    runs: Sequence[tuple[Run, Mapping[str, str]]],
+    runs: Sequence[tuple[Run, Mapping[str, tuple[str, str]]]],
     references: References | None = None,
     translated: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
     """Store the results of runs, replacing stored runs of the same name.
 
-    runs: pairs of a run and the statistics of each test set.
+    runs: pairs of a run and, for each test set, the statistics and signature of the main score.
     translated: decoding settings, by model size.
     """
     study.mkdir(exist_ok=True)
@@ -87,13 +90,15 @@ def keep(
         record = json.loads((run.folder / RECORD).read_text(encoding="utf-8"))
         record["references"] = dict(references or {})
         record["translated"] = dict((translated or {}).get(run.record.size, {}))
+        record["signatures"] = {test: signature for test, (_, signature) in statistics.items()}
         path = study / f"{run.name}.json"
-        path.unlink(missing_ok=True)  # so an interruption cannot leave a wrong record
-        for test, content in statistics.items():
-            with replaced_whole(study / f"{run.name}.{test}.xz") as partial:
-                partial.write_bytes(lzma.compress(content.encode(), preset=9))
-        with written_whole(path) as file:
-            json.dump(record, file, indent=1)
+        with locked(study / run.name, wait=True):
+            path.unlink(missing_ok=True)  # so an interruption cannot leave a wrong record
+            for test, (content, _) in statistics.items():
+                with replaced_whole(study / f"{run.name}.{test}.xz") as partial:
+                    partial.write_bytes(lzma.compress(content.encode(), preset=9))
+            with written_whole(path) as file:
+                json.dump(record, file, indent=1)
 
 
 def kept(study: Path, logs: Path) -> list[Kept]:
@@ -156,6 +161,26 @@ def check_references(runs: Sequence[Kept], now: References) -> None:
             f"{without[0].file} and {len(without) - 1} others contain no checksums of references, "
             "so it is unknown whether the references have changed since"
         )
+
+
+def check_signatures(runs: Sequence[Kept], signature: Callable[[Kept, str], str]) -> None:
+    """Raise an InputError if the statistics of a run belong to another score than the recipe's.
+
+    signature: function that returns the signature of the recipe's main score.
+    """
+    now: dict[tuple[str, str], str] = {}
+    for run in runs:
+        for test in {**run.record.references, **run.record.signatures}:
+            stored = run.record.signatures.get(test, "an unknown score")
+            of_trees = (test, run.record.test_trees)  # data of other trees may be lowercased
+            if of_trees not in now:
+                now[of_trees] = signature(run, test)
+            if stored != now[of_trees]:
+                raise InputError(
+                    f"{run.file} contains statistics of {test} for {stored}, but the recipe "
+                    f"selects {now[of_trees]}; change its [evaluation], or store new runs with "
+                    "table.sh --keep"
+                )
 
 
 def rows_of(runs: Sequence[Kept], known: Sequence[Row]) -> Iterator[Row]:

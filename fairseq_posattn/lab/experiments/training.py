@@ -175,7 +175,7 @@ def train_once(
     command_of: function that returns the training command.
     """
     with alone_in(place, run, machine):
-        if place.shell.act(begin, place, run, machine, share, instead=True):
+        if place.shell.act(begin, place, run, instead=True):
             train(place, run, command_of(), machine, share)
 
 
@@ -210,17 +210,18 @@ def train(place: Place, run: Run, command: Command, machine: Machine, share: Sha
         look()
         place.board.finish(run.name, f"trained, {progress}")
 
+    place.shell.act(lambda: run.begin(described(machine, share, command)))
     place.shell.act(lambda: place.board.show(run.name, beginning(run.folder), True))
     place.shell.run(command, log, share.environment(), look)
     place.shell.act(finish)
 
 
-def begin(place: Place, run: Run, machine: Machine, share: Share) -> bool:
+def begin(place: Place, run: Run) -> bool:
     """Record the start of a run; return whether it still needs to be trained."""
     if run.is_finished:
         place.board.finish(run.name, f"already trained ({run.folder})")
         return False
-    if told := run.begin(described(machine, share)):
+    if told := run.begin():
         place.board.finish(run.name, told)
     if other := take_over(run):
         place.board.finish(run.name, f"already trained as {other}, which was copied")

@@ -28,13 +28,14 @@ from fairseq_posattn.lab.experiments.runs import (
     one_run,
     runs_in,
 )
-from fairseq_posattn.lab.experiments.scoring import check_scoring, score, statistics
+from fairseq_posattn.lab.experiments.scoring import check_scoring, score, signature, statistics
 from fairseq_posattn.lab.experiments.sizes import DEMO
 from fairseq_posattn.lab.experiments.study import (
     STUDY,
     Kept,
     check_pools,
     check_references,
+    check_signatures,
     keep,
     kept,
     rows_of,
@@ -166,6 +167,7 @@ class Translation(Experiment):
             found = [run for run in found if run.record.system in {row.system for row in rows}]
             check_pools(found)
             self.place.shell.act(lambda: check_references(found, self.references()))
+            self.place.shell.act(check_signatures, found, partial(signature, self.place))
             return [*found]
         return super().finished(rows, seeds)
 

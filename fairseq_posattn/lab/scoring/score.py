@@ -28,10 +28,11 @@ from fairseq_posattn.lab.scoring.metrics.comparison import (
     most_different,
     with_marks,
 )
-from fairseq_posattn.lab.scoring.metrics.runs import Samples, written_statistics
-from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings, Translations
+from fairseq_posattn.lab.scoring.metrics.runs import Samples, check_statistics, written_statistics
+from fairseq_posattn.lab.scoring.metrics.scores import NIST, Scoring, Settings, Translations
 from fairseq_posattn.lab.scoring.metrics.segment_scores import SegmentScores
 from fairseq_posattn.lab.scoring.metrics.texts import (
+    Text,
     Texts,
     check_count,
     read_references,
@@ -70,8 +71,11 @@ def score(request: ScoreRequest) -> ScoredSystem:
     labels = buckets.read_labels(request.subsets, texts.system[0])
     if request.examples:
         extras["examples"] = [with_text(one, texts.written) for one in extras["examples"]]
-    main = request.main or "BLEU"
-    scoring = Scoring([text.lines for text in given], settings_of(request))
+    main = main_of(request, len(given))
+    scoring = scoring_of(request, given)
+    if request.statistics:
+        for text in [*texts.system, *texts.baseline]:
+            check_statistics(scoring.metrics[main], text.name, text.lines)
     warn_of_script(given, scoring)
     system = Translations(scoring, [text.lines for text in texts.system])
     orders = ABSENT if request.only_main else ngrams.of_runs(system)
@@ -103,24 +107,47 @@ def score(request: ScoreRequest) -> ScoredSystem:
     )
 
 
-def settings_of(request: ScoreRequest) -> Settings:
-    main = request.main or "BLEU"
-    return Settings(
+def main_of(request: ScoreRequest, references: int) -> str:
+    """Return the main score; with `only_main`, the default is the score that tables show."""
+    has_nist = request.only_main and (request.nist or references > 1)
+    return request.main or (NIST if has_nist else "BLEU")
+
+
+def scoring_of(request: ScoreRequest, references: Sequence[Text]) -> Scoring:
+    main = main_of(request, len(references))
+    settings = Settings(
         *(request.target_lang, request.tokenize, request.lowercase, request.nist),
         exact=request.exact or main == EXACT,
         only=main if request.only_main else "",
         statistics=request.statistics,
     )
+    return Scoring([text.lines for text in references], settings)
 
 
-def statistics_of(request: ScoreRequest) -> str:
-    """Return the statistics of the main score of one run, in the format of `--statistics`."""
+def main_statistics(request: ScoreRequest) -> tuple[str, str]:
+    """Return the statistics of the main score of one run, and the score's name and signature.
+
+    The statistics are in the format that `--statistics` reads.
+    """
     check(request)
     texts = read_texts(request)
-    given = read_references(request, texts)
-    scoring = Scoring([text.lines for text in given], settings_of(request))
-    [[counted]] = Translations(scoring, [text.lines for text in texts.system]).tables.values()
-    return written_statistics(counted)
+    scoring = scoring_of(request, read_references(request, texts))
+    [name] = scoring.names
+    [counted] = Translations(scoring, [texts.system[0].lines]).tables[name]
+    return written_statistics(counted), signature_of(scoring, name)
+
+
+def main_signature(request: ScoreRequest) -> str:
+    """Return the name and signature of the main score."""
+    check(request)
+    scoring = scoring_of(request, read_references(request, read_texts(request)))
+    return signature_of(scoring, scoring.names[0])
+
+
+def signature_of(scoring: Scoring, name: str) -> str:
+    """Return the name of a score and its signature, without the version of sacrebleu."""
+    parts = scoring.signature(name).split("|")
+    return "|".join([name, *(part for part in parts if not part.startswith("version:"))])
 
 
 def check(request: ScoreRequest) -> None:
@@ -135,8 +162,8 @@ def check(request: ScoreRequest) -> None:
             "--statistics contains only the main score; give --only-main, and leave out "
             "--train-target"
         )
-    if request.only_main and (request.nist or (request.exact and request.main != EXACT)):
-        raise InputError("--only-main contradicts --exact and --nist; leave one of them out")
+    if request.only_main and request.exact and request.main != EXACT:
+        raise InputError("--only-main contradicts --exact; leave one of them out")
 
 
 def several(system: Translations) -> int:

@@ -97,7 +97,7 @@ def test_tables_without_a_training(recipe):
     assert all(text in figure for text in ("deep", "flat", "sequence.base", "relative.base"))
     assert not (recipe / "work/runs").exists()
     page = (recipe / "work/reproducibility.md").read_text()
-    assert "- unknown (all runs)\n" in page and "| model | size | runs | gen | test |" in page
+    assert "| unknown | all |\n" in page and "| model | size | runs | gen | test |" in page
     assert "| `sequence` | base | 2 (seeds 1, 2) | exact 37.50 (" in page
     assert f"posattn recipe table {recipe} --from-study --cpu --baseline sequence\n" in page
 
@@ -254,14 +254,26 @@ def test_no_record_is_stored_with_the_results_of_another_run(recipe):
 
 
 @pytest.mark.parametrize(
-    "text", ["1 1\n1 1\n1\n1 1\n", "1 1\nx 1\n1 1\n1 1\n", "a b c d e\n" * 4, "1 -1\n" * 4]
+    "text", ["1 1\n1 1\n1\n1 1\n", "1 1\nx 1\n1 1\n1 1\n", "a b c d e\n" * 4, "5 1\n" * 4]
 )
 def test_results_that_are_damaged(recipe, text):
     path = recipe / "study/relative.base.seed1.gen.xz"
     path.write_bytes(lzma.compress(text.encode()))
     refused = table(recipe, check=False)
-    assert refused.returncode and "of the statistics is '" in refused.stdout
+    assert refused.returncode and f"{path}:" in refused.stdout
+    assert "is not the statistics of a sentence" in refused.stdout
     assert "Traceback" not in refused.stdout
+
+
+@pytest.mark.parametrize(
+    "change", ['main = "chrF2", ', 'score = { lowercase = true }, main = "exact", ']
+)
+def test_statistics_of_another_score(recipe, capsys, change):
+    toml = (recipe / "recipe.toml").read_text().replace('main = "exact", ', change)
+    write(recipe / "recipe.toml", toml)
+    line = refusal(recipe, capsys)
+    assert "seed1.json contains statistics of gen for exact|" in line
+    assert "store new runs with table.sh --keep" in line
 
 
 def test_the_scores_are_those_of_the_translations(recipe):

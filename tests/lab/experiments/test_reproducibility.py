@@ -129,10 +129,10 @@ def test_what_no_log_tells_is_not_guessed(place, runs):
 
 
 def test_machines(place, runs):
-    assert section(page_of(place, Plan(), runs), "Machines").strip().splitlines() == [
-        "- One (sequence.base.seed1, sequence.base.seed2)",
-        "- Two (sequence.base.seed1)",
-        "- unknown (chain.base.seed1)",
+    assert cells(section(page_of(place, Plan(), runs), "Machines"))[2:] == [
+        ["One", "sequence.base.seed1, sequence.base.seed2"],
+        ["Two", "sequence.base.seed1"],
+        ["unknown", "chain.base.seed1"],
     ]
 
 
@@ -189,15 +189,15 @@ def test_what_a_recipe_does_not_say(place, runs):
 
 def test_each_machine_is_recorded_once(place, monkeypatch):
     run = Run(place.runs, RunRecord("sequence", "base", 1, 2, "own", [], {}))
-    cpu = described(Machine(cpu=True, processes=2, precision="fp32"), Share())
+    cpu = described(Machine(cpu=True, processes=2), Share(), ["--cpu"])
     assert re.fullmatch(
-        r".+, \d+ cores, [\d.]+ GB, no GPU; 2 processes, fp32; Python 3.+, torch 2.+, fairseq .+",
+        r".+, \d+ cores?, [\d.]+ GB, no GPU; 2 processes, fp32; Python 3.+, torch 2.+, fairseq .+",
         cpu,
     )
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
     gpus = [SimpleNamespace(name=name) for name in "AB"]
     monkeypatch.setattr("torch.cuda.get_device_properties", gpus.__getitem__)
-    gpu = described(Machine(gpus=1, precision="bf16"), Share(gpus=("5",)))
+    gpu = described(Machine(gpus=1), Share(gpus=("5",)), ["--bf16"])
     assert ", 1 x B; 1 process, bf16; " in gpu
     for machine in (cpu, cpu, gpu):
         run.begin(machine)

@@ -35,6 +35,9 @@ class ExactMatch(Metric):
         self.lowercase = lowercase
         self._ref_cache = self._cache_references(references)
 
+    def is_possible(self, counts: Sequence[int]) -> bool:
+        return counts[0] in (0, 1) and counts[1] == 1
+
     def _preprocess_segment(self, sent: str) -> str:
         text = " ".join(sent.split())
         return text.lower() if self.lowercase else text

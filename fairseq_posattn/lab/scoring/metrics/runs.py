@@ -32,6 +32,7 @@ from fairseq_posattn.io.numbers import plain_number
 from fairseq_posattn.lab.scoring.statistics import BATCH, Estimate, Floats, Resampled, drawn_counts
 
 Counted = NDArray[np.float64]  # runs x sentences x statistics of a metric
+LARGEST = 1 << 31  # no sentence has so many n-grams
 
 
 def seed_of_sacrebleu() -> int | None:
@@ -80,24 +81,29 @@ def counted_by(metric: Metric, runs: Sequence[Sequence[str]]) -> Counted:
 
 
 def written_statistics(counted: NDArray[np.float64]) -> str:
-    """Format the statistics of one run, one line per sentence, for `read_statistics`."""
+    """Format the statistics of one run, one line per sentence."""
     return "".join(f"{' '.join(f'{count:.0f}' for count in of_one)}\n" for of_one in counted)
 
 
-def read_statistics(metric: Metric, runs: Sequence[Sequence[str]]) -> Counted:
-    """Parse the statistics of a metric for each sentence of each run.
+def check_statistics(metric: Metric, name: str, lines: Sequence[str]) -> None:
+    """Raise an InputError unless each line of a file contains statistics of the metric.
 
-    Raises InputError if a line does not contain the metric's number of statistics.
+    name: name of the file, for the error message.
     """
-    length = len(metric._extract_corpus_statistics([""] * len(runs[0]), None)[0])
-    for lines in runs:
-        for number, line in enumerate(lines, start=1):
-            counts = [plain_number(word) for word in line.split(" ")]
-            if len(counts) != length or min(-1 if one is None else one for one in counts) < 0:
-                raise InputError(
-                    f"line {number} of the statistics is '{line[:40]}', expected {length} whole "
-                    "numbers; give files written by posattn recipe table --keep"
-                )
+    length = len(metric._extract_corpus_statistics([""] * len(lines), None)[0])
+    for number, line in enumerate(lines, start=1):
+        counts = [plain_number(word) for word in line.split(" ")]
+        found = [count for count in counts if count is not None and 0 <= count < LARGEST]
+        is_possible = getattr(metric, "is_possible", lambda counts: True)
+        if len(found) != len(counts) or len(found) != length or not is_possible(found):
+            raise InputError(
+                f"{name}:{number}: '{line[:40]}' is not the statistics of a sentence for the main "
+                "score; store the runs again with posattn recipe table --keep"
+            )
+
+
+def read_statistics(runs: Sequence[Sequence[str]]) -> Counted:
+    """Parse statistics that have been checked."""
     return np.array([[line.split(" ") for line in lines] for lines in runs], dtype=np.float64)
 
 

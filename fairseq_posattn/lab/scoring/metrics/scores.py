@@ -185,7 +185,7 @@ class Scoring:
     def table(self, name: str, runs: Sequence[Sequence[str]]) -> Counted:
         """Return a metric's statistics for each sentence of each run."""
         if self.settings.statistics:
-            return read_statistics(self.metrics[name], runs)
+            return read_statistics(runs)
         if name == TOKENISED:
             prepare = tokenised_text(self.settings)
             runs = [[prepare(line) for line in run] for run in runs]
