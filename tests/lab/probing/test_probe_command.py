@@ -295,7 +295,7 @@ def test_faulty_vectors(change, expected, world, tmp_path):
 
 def test_missing_vectors(world, tmp_path):
     message = refused(of_text(world, tmp_path, tmp_path / "nowhere")[1])
-    assert f"{tmp_path / 'nowhere/sentence_length.txt'}: there is no such file" in message
+    assert f"{tmp_path / 'nowhere/sentence_length.txt'}: the file with vectors" in message
     (tmp_path / "v").mkdir()
     message = refused(of_text(world, tmp_path, tmp_path / "v")[1])
     assert f"{tmp_path / 'v/sentence_length.txt'}" in message
