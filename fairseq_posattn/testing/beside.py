@@ -31,7 +31,7 @@ CHECKS = (
 
 
 def it_works_beside_others(specification: str) -> None:
-    """Check that it fulfils the contract in combination with other mechanisms, or rejects them."""
+    """Check that the mechanism fulfils the contract together with others, or rejects them."""
     if "@" in specification:
         raise NotApplicable("this is checked for mechanisms that act in all layers")
     names = {mechanism.name for mechanism in mechanisms_of(specification)}

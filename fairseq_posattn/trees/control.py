@@ -104,8 +104,8 @@ class TreeControl:
         found = TAG.fullmatch(tag)
         if not found:
             raise InputError(
-                f"'{tag}' is not a control of trees; use one of {', '.join(CONTROLS)}, optionally "
-                "with flip and seed, as in chain-flip0.25-seed2"
+                f"'{tag}' is not a kind of control tree; use one of {', '.join(CONTROLS)}, "
+                "optionally with flip and seed, as in chain-flip0.25-seed2"
             )
         kind, flip, seed = found.groups(default="")
         return cls(kind, float(flip or 0), int(seed or 1))

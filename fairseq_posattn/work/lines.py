@@ -142,7 +142,7 @@ class LineWork:
 
 
 def parts(folder: Path, k: int, files: Files) -> list[str]:
-    """Return the paths of the given files in shard k; inputs of shards are uncompressed."""
+    """Return the paths of the given files in shard k; inputs lose a suffix such as .gz."""
     names = [Path(file) for file in files]
     if folder.name == "input":
         names = [name.with_suffix("") if name.suffix in OPENERS else name for name in names]

@@ -146,7 +146,7 @@ def test_what_cannot_be_is_refused(corpus, tmp_path, capsys):
     assert "expected a number from 0 to 1, found '1.5'" in capsys.readouterr().err
     common = [*translating(corpus.data("chain"), corpus.model("chain")), *LANGUAGES]
     error = call("generate", *common, "--tree-control", "straight", check=False).error
-    assert "'straight' is not a control of trees; use one of own, shuffled, chain" in str(error)
+    assert "'straight' is not a kind of control tree; use one of own, shuffled, chain" in str(error)
 
 
 CONLLU = """\

@@ -71,8 +71,8 @@ def attend(
         out, _ = attend(q, k, v, ctx, mechanisms)
 
     q and the output have the shape (B, H, Q, D), k and v the shape (B, H, K, D), and the weights
-    the shape (B, H, Q, K). An observer receives the result of each stage for the heads of the
-    mechanism. With an observer, no fused kernel is used.
+    the shape (B, H, Q, K). An observer receives the result of each stage for the heads of
+    the mechanism that acts in it. With an observer, no fused kernel is used.
     """
     for transform in of_stage(mechanisms, QKVTransform):
         q, k, v = transformed(transform, q, k, v, ctx)

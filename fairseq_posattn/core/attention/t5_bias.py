@@ -2,10 +2,10 @@
 
 A learnt bias for each range of distances is added to the score: s_ij + b_h[bucket(j - i)]. In an
 encoder, half of the buckets are for keys after the query; in a decoder, all buckets are for
-previous keys. On each side, each bucket of the first half covers exactly one distance. The other
-buckets cover ranges that grow by a constant factor up to `max`, and the last bucket covers all
-larger distances. As in T5, all layers share one table. Unlike in T5, scores are divided by sqrt(d)
-by default.
+previous keys. In each direction, the first half of the available buckets covers one distance each.
+The other buckets cover ranges that grow by a constant factor up to `max`, and the last bucket
+covers all larger distances. As in T5, all layers share one table. Unlike in T5, scores are divided
+by sqrt(d) by default.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class PositionSpecification:
         return format_term(use.position.name, pairs)
 
     def check(self, shape: PositionShape) -> None:
-        """Raise a SpecificationError if a position does not work in a model of this shape."""
+        """Raise a SpecificationError if a positional encoding does not work in this model."""
         for use in self.uses:
             try:
                 use.position.check(use.options, shape)

@@ -2,8 +2,8 @@
 
 The attention is the same as in the language models, but covers the whole source. N is the length of
 the source. Positions p_i = i / N are counted from i = 1, as printed in Eq. 12. By default, mu is
-not limited. Therefore, if the factors of its three building blocks (see `positional`) are constant,
-for example (1, 1, 0) or (0, 0, 1), mu advances by one position per step for sources of any length.
+not limited. mu is a weighted sum of three terms (see `positional`). With the weights (1, 1, 0) or
+(0, 0, 1), it therefore advances by one position per step, whatever the length of the source.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class TargetPositions(nn.Module):
 
 
 def take_over_table(state_dict: dict, name: str) -> None:
-    """Rename the parameters of fairseq's positions to their names within TargetPositions."""
+    """Rename the parameters of fairseq's positional embeddings to match TargetPositions."""
     for key in [key for key in state_dict if key.startswith(f"{name}.")]:
         own = key.removeprefix(f"{name}.")
         if not own.startswith(("table.", "added.")):

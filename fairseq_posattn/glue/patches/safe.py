@@ -63,7 +63,7 @@ def number(number_type: NumberType, data: bytes) -> np.generic:
 def checked(number_type) -> NumberType:
     """Return `number_type` if it is a numeric type, or else raise an UnpicklingError."""
     if not isinstance(number_type, NumberType):
-        raise pickle.UnpicklingError("an array of a type that is not numeric")
+        raise pickle.UnpicklingError("an array or scalar whose dtype is not numeric")
     return number_type
 
 

@@ -97,7 +97,7 @@ def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
             if re.match(r"\s*-[^\d.]", text) or code:
                 raise InputError(
                     f"{where}.{name} is '{text[:40]}', but only plain values are allowed, not "
-                    "options or code; give a value"
+                    "options or code; use a number or a word, such as 0.1 or adam"
                 )
 
 

@@ -161,7 +161,7 @@ class Evaluating:
         return [{**base, "CUDA_VISIBLE_DEVICES": device} for device in devices[:shards]]
 
     def translate_parsing(self, test: str, subset: str) -> None:
-        """Translate the test set and parse its sentences at the same time, to measure the speed."""
+        """Translate the test set with live parsing, to measure the speed of both together."""
         data = self.place.first_shard(self.run.record.test_trees)
         name = ".".join(data.relative_to(self.place.work).parts)
         without = self.place.work / f"{name}.without_trees"

@@ -88,7 +88,7 @@ class NewText:
         return found
 
     def read_lines(self, raw: Sequence[str], encode: Callable[[str], str], trees: bool) -> Prepared:
-        """Return segmented lines, prepared ahead if possible, and the trees parsed ahead."""
+        """Return segmented lines, prepared in advance if possible, and trees parsed in advance."""
         if self.ahead and self.ahead[0][0] == list(raw):
             return self.ahead.popleft()[1].result()
         return self.lines(raw, encode, trees), {}
@@ -125,7 +125,7 @@ class NewText:
         """Return the trees of the lines; a lazy provider determines them when a batch needs them.
 
         given: trees passed by a program.
-        known: trees that were parsed ahead, by line number.
+        known: trees that were parsed in advance, by line number.
         """
         if given is None and self.provider.lazy:
             return NewTrees(

@@ -84,7 +84,7 @@ def submit(pool: ProcessPoolExecutor, *call) -> Future:
 
 
 def print_unless_of_the_pool(error: threading.ExceptHookArgs) -> None:
-    """Print the error of a thread, except if a pool breaks while it starts processes.
+    """Print a thread's error, unless it occurs because a pool breaks while starting processes.
 
     Before Python 3.12, the pool's thread then fails while it iterates over the processes.
     """

@@ -105,7 +105,11 @@ def test_data_are_made_for_each_control(tmp_path):
         ("batch_tokens = 100", "", "sizes.base.batch_tokens is missing"),
         ('[sizes.base]\narch = "_tiny"', "[sizes.mine]", "sizes.mine.arch is missing"),
         ('size = "base"', 'size = "big"', "has the size 'big', expected one of: base"),
-        ('model = "sequence"', 'model = "sequence"\ntrees = "straight"', "not a control of trees"),
+        (
+            'model = "sequence"',
+            'model = "sequence"\ntrees = "straight"',
+            "not a kind of control tree",
+        ),
         (
             'model = "sequence"',
             'model = "sequence"\ntrees = "parsed"',

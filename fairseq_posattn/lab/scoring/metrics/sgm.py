@@ -124,7 +124,7 @@ class SegmentReader(HTMLParser):
         if key in one.texts:
             raise InputError(
                 f"{self.path}:{line}: {key} already occurs in line {one.lines[key]}; "
-                "remove one of them, or give the documents of each set another sysid"
+                "remove one of them, or use another sysid for the documents of each set"
             )
         one.texts[key] = WHITESPACE.sub(" ", "".join(self.pieces)).strip(" ")
         one.lines[key] = line
