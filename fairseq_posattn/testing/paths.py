@@ -28,7 +28,7 @@ from fairseq_posattn.testing.outcomes import (
 
 
 def the_fused_way_is_the_explicit_way(specification: str) -> None:
-    """Check that the computation of explicit weights and the fused kernel give the same output."""
+    """Check that explicit computation (with weights) and the fused kernel give the same output."""
     ctx = context(TREES)
     module = attention(specification)
     x, real = inputs(TREES, ctx), real_pieces(ctx).T
