@@ -34,8 +34,8 @@ from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 def parse_options() -> argparse.Namespace:
     parser = command_parser("posattn prepare", __doc__)
     add = parser.add_argument
-    add("--source", required=True, help="source language, also the suffix of its files, such as en")
-    add("--target", required=True, help="target language, also the suffix of its files, such as de")
+    add("--source", required=True, help="source language and suffix of its files, such as en")
+    add("--target", required=True, help="target language and suffix of its files, such as de")
     add_fields(parser, Corpus)
     add_fields(parser, Treebanks)
     add("--out", required=True, type=new_folder, help="write the data to this folder")

@@ -116,7 +116,7 @@ class Hidden:
         (lambda file: file.write_bytes(file.read_bytes()[:5000]), "is incomplete"),
         (
             lambda file: file.write_bytes(b"no checkpoint at all"),
-            "the file does not begin like a file written by",
+            "the file does not start with the header of",
         ),
         (lambda file: torch.save([1, 2], file), "it contains no parameters"),
         (lambda file: torch.save({"model": {}}, file), "it contains no parameters"),

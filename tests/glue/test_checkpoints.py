@@ -229,7 +229,9 @@ def test_no_checkpoint_is_not_called_dangerous(content, toy_data, tmp_path):
     file = tmp_path / "checkpoint_last.pt"
     file.write_bytes(content)
     message = str(generate(toy_data, file, check=False).error)
-    assert message.startswith(f"{file}: the file does not begin like a file written by torch; the")
+    assert message.startswith(
+        f"{file}: the file does not start with the header of a torch file; the"
+    )
 
 
 @pytest.mark.long(ci=True)

@@ -104,7 +104,7 @@ class GatedEdges(nn.Module):
 
 
 def means_of_words(tree: SourceTree, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean over the pieces of each word, and a mask of the words that have pieces.
+    """Average x over the pieces of each word; also return a mask of the words that have pieces.
 
     Words that were truncated have no pieces. The shapes are (B, T, C) for x, (B, W, C) for the
     means and (B, W) for the mask.

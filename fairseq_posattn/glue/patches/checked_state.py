@@ -65,7 +65,7 @@ def check_file(file: BinaryIO, size: int) -> None:
             if (part := archive.testzip()) is not None:
                 raise UnfitStateError(f"its part {part} has a wrong checksum; {DAMAGED}")
     elif not start.startswith(PICKLE):
-        raise UnfitStateError(f"the file does not begin like a file written by torch; {DAMAGED}")
+        raise UnfitStateError(f"the file does not start with the header of a torch file; {DAMAGED}")
     file.seek(0)
 
 

@@ -268,12 +268,12 @@ STEPS = {  # name -> description, program whose options may follow --, own optio
             option(
                 "--source",
                 required=True,
-                help="source language, also the suffix of its files, such as en",
+                help="source language and suffix of its files, such as en",
             ),
             option(
                 "--target",
                 required=True,
-                help="target language, also the suffix of its files, such as de",
+                help="target language and suffix of its files, such as de",
             ),
             option(
                 "--from",

@@ -276,6 +276,17 @@ def test_statistics_of_another_score(recipe, capsys, change):
     assert "store new runs with table.sh --keep" in line
 
 
+def test_the_default_score_of_tables_is_stored(recipe):
+    """With --nist or several references, tables show NIST BLEU, not BLEU."""
+    toml = (recipe / "recipe.toml").read_text().replace('main = "exact"', "score = { nist = true }")
+    write(recipe / "recipe.toml", toml)
+    experiment(recipe).keep(runs_in(recipe / "runs"), ["gen", "test"])
+    [first, *_] = kept(recipe / "study", recipe / "logs")
+    assert first.record.signatures["gen"].startswith("NIST BLEU|")
+    printed = table(recipe).stdout
+    assert "| relative | base | 2 |" in printed.replace("`", "") and "NIST BLEU: `" in printed
+
+
 def test_the_scores_are_those_of_the_translations(recipe):
     """BLEU with its interval and its tests, from the translations and from what is stored."""
     toml = (recipe / "recipe.toml").read_text().replace('main = "exact", ', "")

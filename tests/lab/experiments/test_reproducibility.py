@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -185,6 +186,14 @@ def test_what_a_recipe_does_not_say(place, runs):
     page = page_of(place, Plan(), runs)
     for key in ("chosen", "corpus.licence"):
         assert f": unknown; state it as `{key}` in recipe.toml." in page
+
+
+def test_machines_that_start_a_run_together_are_all_recorded(place):
+    run = Run(place.runs, RunRecord("sequence", "base", 1, 2, "own", [], {}))
+    names = [f"machine {k}" for k in range(8)]
+    with ThreadPoolExecutor(len(names)) as threads:
+        list(threads.map(run.begin, names))
+    assert sorted(runs_in(place.runs)[0].record.machines) == names
 
 
 def test_each_machine_is_recorded_once(place, monkeypatch):

@@ -184,6 +184,6 @@ def level(sizes: Iterable[int], most: int) -> int:
 
 
 def interleaved(counts: Mapping[str, int]) -> list[str]:
-    """Return a list that repeats each name `counts[name]` times, evenly interleaved."""
+    """Return a list that contains each name `counts[name]` times, spread evenly."""
     turns = [((k + 0.5) / count, name) for name, count in counts.items() for k in range(count)]
     return [name for _, name in sorted(turns)]
