@@ -1,5 +1,5 @@
-"""Write docs/stages.md: each stage of attention with the methods to define, from their docstrings,
-and one of the examples below.
+"""Print a page of the documentation site: the stages of attention, with the methods to define (from
+their docstrings) and the examples below.
 
 python docs/stages.py
 """
@@ -7,7 +7,6 @@ python docs/stages.py
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -15,18 +14,16 @@ from torch import nn
 from fairseq_posattn import attention
 from fairseq_posattn.core.attention.supervised import ParentTargets, supervision
 
-PAGE = Path(__file__).with_suffix(".md")
 BEGIN = """\
 # The stages of a mechanism
 
 A mechanism derives from one or several stages. A layer computes the stages in the order of this \
 page; within a stage, mechanisms act in the order of the specification. `ScoreBias`, `KeyBias` and \
 `ScoreChange` count as one stage. q is B H Q D; k and v are B H K D ([shapes and `ctx`]\
-(your_own.md#shapes)); H are the mechanism's heads (in `KeyExpansion`: all heads). To use an \
+(../your_own.md#shapes)); H are the mechanism's heads (in `KeyExpansion`: all heads). To use an \
 example, put `@attention.register` above it.
 
-`python docs/stages.py` generates this page. \
-[stages.py](../fairseq_posattn/core/attention/stages.py) documents optional methods.
+[stages.py](../../fairseq_posattn/core/attention/stages.py) documents optional methods.
 
 ```python
 import torch
@@ -131,7 +128,7 @@ STAGES: dict[type[attention.Mechanism], type[attention.Mechanism] | str] = {
     attention.PreAttention: Blend,
     attention.QKVTransform: Sharpness,
     attention.KeyExpansion: Twins,
-    attention.ScoreBias: "The [README](../README.md#your-own-mechanism) shows an example.",
+    attention.ScoreBias: "The [README](../../README.md#your-own-mechanism) shows an example.",
     attention.KeyBias: "[Supervised](#supervised) shows an example.",
     attention.ScoreChange: Capped,
     attention.ScoreMask: Near,
@@ -165,4 +162,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    print(page(), end="")

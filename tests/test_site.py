@@ -24,9 +24,10 @@ def test_the_site_is_built(tmp_path):
     ended = build(ROOT, tmp_path)
     assert ended.returncode == 0, ended.stderr[-3000:]
     page = (tmp_path / "README.html").read_text()
-    for link in ("docs/tutorial.html", "docs/mechanisms.html", "docs/site/api.html"):
-        assert link in page
+    for link in ("tutorial", "mechanisms", "site/api", "site/stages"):
+        assert f"docs/{link}.html" in page
     assert "fairseq_posattn.attention.register" in (tmp_path / "docs/site/api.html").read_text()
+    assert "longest_dependency" in (tmp_path / "docs/site/score_json.html").read_text()
     assert "README.html" in (tmp_path / "index.html").read_text()
 
 

@@ -1,17 +1,24 @@
 """Build the documentation site: sphinx-build -W --keep-going -c docs/site . build/site
 
-The pages are the Markdown files of the checkout. docs/README.md gives the navigation, and api.rst
-the reference of the Python API.
+The pages are the Markdown files of the checkout and two generated ones, docs/site/stages.md and
+docs/site/score_json.md. docs/README.md gives the navigation, and api.rst the reference of the
+Python API.
 """
 
 import os
 import re
+import sys
 from pathlib import Path
 
+from fairseq_posattn.lab.scoring.score_document import document
+
 CHECKOUT = Path(__file__).parents[2]
+sys.path.insert(0, str(CHECKOUT / "docs"))
+import stages  # noqa: E402
+
 project = "fairseq_posattn"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-include_patterns = ["*.md", "docs/*.md", "docs/site/*.rst"]
+include_patterns = ["*.md", "docs/*.md", "docs/site/*.md", "docs/site/*.rst"]
 include_patterns += ["recipes/README.md", "recipes/*/README.md"]
 root_doc = "README"
 html_theme = "furo"
@@ -31,7 +38,7 @@ def navigation() -> str:
         trees[section.partition("\n")[0]] = [
             f"/{os.path.normpath(f'docs/{link}')}" for link in links
         ]
-    trees["Reference"].append("/docs/site/api")
+    trees["Reference"] += ["/docs/site/stages", "/docs/site/score_json", "/docs/site/api"]
     trees["Recipes"] = ["/recipes/*/README"]
     trees["Project"] = ["/CHANGELOG"]
     options = ":hidden:\n:glob:\n:caption:"
@@ -67,7 +74,13 @@ def as_markup(app, what: str, name: str, obj, options, lines: list[str]) -> None
     lines[:] = found
 
 
+def write_reference(app) -> None:
+    for name, page in {"stages": stages.page(), "score_json": document()}.items():
+        (CHECKOUT / f"docs/site/{name}.md").write_text(page, encoding="utf-8")
+
+
 def setup(app) -> None:
+    app.connect("builder-inited", write_reference)
     app.connect("autodoc-process-docstring", as_markup)
     app.connect("source-read", add_navigation)
     app.connect("build-finished", write_index)

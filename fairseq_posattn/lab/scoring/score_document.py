@@ -1,6 +1,6 @@
-"""Generate docs/score_json.md, which describes the JSON of posattn score, from its dataclasses.
+"""Print a page of the documentation site: the JSON of posattn score, from its dataclasses.
 
-python -m fairseq_posattn.lab.scoring.score_document > docs/score_json.md
+python -m fairseq_posattn.lab.scoring.score_document
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ INTRODUCTION = """\
 `posattn score ... --json FILE` writes this file, `posattn examples` a list of \
 [Example](#example), and `posattn heads` [Heads](#heads). A key with a question mark may be \
 missing; unknown keys are ignored. Pieces are subword units. With several runs, translations are \
-those of the first run.
-
-`python -m fairseq_posattn.lab.scoring.score_document > docs/score_json.md` generates this page."""
+those of the first run."""
 
 
 def document() -> str:

@@ -1,6 +1,6 @@
 """Define the JSON of a scored system, which posattn score writes and posattn report reads.
 
-These dataclasses validate the files. score_document.py generates docs/score_json.md from them.
+These dataclasses validate the files. score_document.py describes them.
 """
 
 from __future__ import annotations
