@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_posattn.cli import report as command
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.report.arcs import tree_svg
+from fairseq_posattn.lab.inspection.tree import tree_svg
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.systems import read_systems
 from fairseq_posattn.trees.drawing import TreeLayout, arcs_of
@@ -336,7 +336,8 @@ def test_without_matplotlib(page, monkeypatch):
 
 
 def test_without_jinja(write_results, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "fairseq_posattn.lab.report.report")
+    for name in ("report.report", "inspection.page"):
+        monkeypatch.delitem(sys.modules, f"fairseq_posattn.lab.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.setattr(sys, "argv", ["report", "x.json", "--out", str(tmp_path / "r.html")])
     with pytest.raises(InputError, match=r"needs the package jinja2; install it with pip install"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_posattn.io.argument_types import option, positive
-from fairseq_posattn.lab.scoring.loaded_model import OnData
+from fairseq_posattn.lab.inspection.model import OnData
 
 
 @dataclass(frozen=True, kw_only=True)

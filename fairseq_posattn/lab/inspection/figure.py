@@ -11,19 +11,28 @@ import logging
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.paths import refuse_unwritable
-from fairseq_posattn.lab.pictures.canvas import SOFT, STYLE, Canvas, Strip, drawn
-from fairseq_posattn.lab.pictures.figure_rows import Grid
-from fairseq_posattn.lab.pictures.figure_tree import tree_strip
-from fairseq_posattn.lab.pictures.page import page
-from fairseq_posattn.lab.pictures.picture import Picture
-from fairseq_posattn.lab.pictures.rows import limits
-from fairseq_posattn.lab.report.drawing import import_matplotlib, printable
+from fairseq_posattn.lab.inspection.figure_rows import Grid
+from fairseq_posattn.lab.inspection.page import page
+from fairseq_posattn.lab.inspection.picture import Picture
+from fairseq_posattn.lab.inspection.plotting import (
+    SOFT,
+    STYLE,
+    Canvas,
+    import_matplotlib,
+    matplotlib_with,
+    printable,
+)
+from fairseq_posattn.lab.inspection.rows import limits
+from fairseq_posattn.lab.inspection.tree import GAP, TreeOfFigure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DPI, COLOURS = 100, 160
 SIDE = 0.12  # margin of the figure
@@ -34,7 +43,9 @@ EAST_ASIAN = (
     *("Malgun Gothic", "NanumGothic", "Droid Sans Fallback", "Arial Unicode MS"),
 )
 LINE = 0.175  # height of a line of text
+SPACE = 0.1  # space below the lines of text
 LETTERS = 15.5  # characters per inch at size 8; slightly fewer than fit
+Line = tuple[str, float, dict[str, Any]]  # a line of text, its height and style
 
 
 def save(picture: Picture, path: Path, kind: str) -> bool:
@@ -61,13 +72,9 @@ def east_asian_fonts() -> list[str]:
 
 def drawn_with(fonts: Sequence[str], picture: Picture, path: Path, kind: str) -> bool:
     """Write the picture with these fallback fonts; return whether all characters were drawn."""
-    matplotlib = import_matplotlib()
-    with matplotlib.rc_context(), warnings.catch_warnings(record=True) as warned:
+    style = STYLE | {"font.family": ["DejaVu Sans", *fonts]} if fonts else STYLE
+    with matplotlib_with(style), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", UserWarning)
-        matplotlib.rcdefaults()  # ignore a user's matplotlibrc
-        matplotlib.rcParams.update(STYLE)
-        if fonts:
-            matplotlib.rcParams["font.family"] = ["DejaVu Sans", *fonts]
         about = {"Title": picture.title, "Description": " ".join(picture.notes)}
         unstable = {"Date": None} if kind == "svg" else {"Software": None}
         file = io.BytesIO()
@@ -93,39 +100,44 @@ def with_palette(file: io.BytesIO, about: dict[str, str]) -> bytes:
     return smaller.getvalue()
 
 
-def sheet(picture: Picture):
+def sheet(picture: Picture) -> Figure:
     words = [printable(word) for word in picture.pieces]
     columns = 1 + max(panel.column for row in picture.rows for panel in row.panels)
     grid = Grid(words, columns, SIDE)
-    strips = list(header(picture, grid.width))
-    if picture.tree is not None:
-        strips.append(tree_strip(picture.tree, grid.width, SIDE))
+    lines = list(header(picture, grid.width))
+    tree = picture.tree and TreeOfFigure(picture.tree, grid.width - 2 * SIDE)
+    heights = [height for _, height, _ in lines] + [SPACE]
+    heights += [tree.height + GAP] if tree else []
+    canvas = Canvas(grid.width, sum(heights + [grid.row_height] * len(picture.rows)))
+    y = 0.0
+    for text, height, style in lines:
+        canvas.text(SIDE, y + 0.06, text, **style)
+        y += height
+    if tree:
+        tree.draw(canvas, y + SPACE, SIDE)
+    y = sum(heights)
     for row, limit in zip(picture.rows, limits(picture.rows), strict=True):
-        strips.append(Strip(grid.row_height, partial(grid.draw, row=row, limit=limit)))
-    return drawn(strips, grid.width)
+        grid.draw(canvas, y, row, limit)
+        y += grid.row_height
+    return canvas.figure
 
 
-def header(picture: Picture, width: float) -> Iterator[Strip]:
+def header(picture: Picture, width: float) -> Iterator[Line]:
     """Yield the lines above the matrices: specification, summaries, equations and notes."""
-    yield from lines(picture.title, width, weight="bold", size=10.5)
+    yield from lines_of(picture.title, width, weight="bold", size=10.5)
     for name, summary, equation in picture.mechanisms:
         several = len(picture.mechanisms) > 1
-        yield from lines(f"{name}: {summary}" if several else summary, width)
-        yield from lines(equation, width)
-    yield from lines(" ".join(picture.notes), width, color=SOFT)
-    yield Strip(0.1, lambda canvas, y: None)
+        yield from lines_of(f"{name}: {summary}" if several else summary, width)
+        yield from lines_of(equation, width)
+    yield from lines_of(" ".join(picture.notes), width, color=SOFT)
 
 
-def lines(text: str, width: float, **style) -> Iterator[Strip]:
+def lines_of(text: str, width: float, **style: Any) -> Iterator[Line]:
     size = style.setdefault("size", 8)
     wide = 1.12 if "weight" in style else 1.0  # bold letters are wider
     letters = int((width - 2 * SIDE) * LETTERS * 8 / size / wide)
     for part in textwrap.wrap(printable(text), letters):
-        yield Strip(LINE * size / 8, partial(line, text=part, style=style))
-
-
-def line(canvas: Canvas, y: float, text: str, style: dict) -> None:
-    canvas.text(SIDE, y + 0.06, text, **style)
+        yield part, LINE * size / 8, style
 
 
 KINDS = ("png", "svg", "html")

@@ -10,8 +10,8 @@ import pytest
 from fairseq_posattn.cli import heads as command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import as_document
+from fairseq_posattn.lab.inspection.heads import HeadStatistics
 from fairseq_posattn.lab.scoring.head_record import read_heads
-from fairseq_posattn.lab.scoring.measured_heads import Sums
 from fairseq_posattn.trees.conllu import read_conllu
 from support.in_process import train
 
@@ -49,7 +49,7 @@ def by_loops(weights, layer, head):
 
 
 def test_the_figures_of_each_head():
-    weights, sums = random_weights(), Sums()
+    weights, sums = random_weights(), HeadStatistics()
     sums.add(weights)
     sums.add_tree(weights, COUNTS, PARENTS)
     record = sums.record()
@@ -63,7 +63,7 @@ def test_the_figures_of_each_head():
 
 def test_words_without_pieces_are_left_out():
     """The third word shares the pieces of another one, as in a multiword token."""
-    weights, sums, plain = random_weights(), Sums(), Sums()
+    weights, sums, plain = random_weights(), HeadStatistics(), HeadStatistics()
     sums.add(weights)
     sums.add_tree(weights, [1, 2, 0, 1, 3], [2, 0, 2, 2, 4])
     plain.add(weights)
@@ -76,7 +76,7 @@ def test_words_without_pieces_are_left_out():
 
 def test_sentences_count_by_their_queries_and_words():
     """Two sentences that are the same one give its figures; without a tree there is no share."""
-    weights, once, twice = random_weights(), Sums(), Sums()
+    weights, once, twice = random_weights(), HeadStatistics(), HeadStatistics()
     for sums, times in ((once, 1), (twice, 2)):
         for _ in range(times):
             sums.add(weights)
@@ -86,12 +86,12 @@ def test_sentences_count_by_their_queries_and_words():
     once.add_tree(weights[..., :2, :2], [1], [0])  # one word has no other one
     assert once.words == 0
     with pytest.raises(InputError, match="the subset is empty; choose another"):
-        Sums().record()
+        HeadStatistics().record()
 
 
 def test_weights_above_one_are_shares_of_their_sum():
     """Convolved attention need not sum to 1."""
-    sums = Sums()
+    sums = HeadStatistics()
     sums.add(3 * random_weights())
     expected = by_loops(random_weights(), 0, 0)
     found = sums.record().heads[0]

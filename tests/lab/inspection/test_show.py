@@ -18,11 +18,11 @@ from fairseq_posattn.core.attention import (
 )
 from fairseq_posattn.core.specification import parse_numbers
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.pictures.layer import make_layer, move_neutral, word_vectors
-from fairseq_posattn.lab.pictures.picture import make_picture
-from fairseq_posattn.lab.pictures.rows import Kind, limits, scale_labels
-from fairseq_posattn.lab.pictures.sentence import BUILT_IN, END, context, sentence_of_text
-from fairseq_posattn.lab.pictures.trace import Trace
+from fairseq_posattn.lab.inspection.layer import make_layer, move_neutral, word_vectors
+from fairseq_posattn.lab.inspection.picture import make_picture
+from fairseq_posattn.lab.inspection.rows import Kind, limits, scale_labels
+from fairseq_posattn.lab.inspection.sentence import BUILT_IN, END, context, sentence_of_text
+from fairseq_posattn.lab.inspection.trace import trace
 from fairseq_posattn.trees.sentence import Sentence
 from support import reference
 from support import reference_mechanisms as slow
@@ -44,7 +44,7 @@ def layer_of(specification, seed=3):
 
 
 def rows_of(specification):
-    return Trace(*layer_of(specification)).run()
+    return trace(*layer_of(specification))
 
 
 def matrices(row):
@@ -113,7 +113,7 @@ def slow_weights(layer, x, parts):
 @pytest.mark.parametrize("specification", [*PARTS, *SEVERAL])
 def test_the_weights_at_both_ends_are_those_of_loops(specification):
     layer, x, ctx = layer_of(specification)
-    rows = Trace(layer, x, ctx).run()
+    rows = trace(layer, x, ctx)
     assert [rows[0].kind, rows[-1].kind] == [Kind.WEIGHTS, Kind.WEIGHTS]
     near(matrices(rows[0]), slow_weights(layer, x, []))
     near(matrices(rows[-1]), slow_weights(layer, x, slow_parts(layer)))
@@ -174,7 +174,7 @@ def test_the_size_of_what_is_added_to_values():
     layer, x, ctx = layer_of("relative(max=2)")
     values = layer.mechanisms["relative"].values[0].detach()
     expected = table(lambda i, j: float(values[reference.relative_index(i, j, 2)].norm()))
-    near(only(Trace(layer, x, ctx).run(), "norm of the term added"), expected)
+    near(only(trace(layer, x, ctx), "norm of the term added"), expected)
 
 
 def test_nothing_is_added_to_the_value_of_a_key_that_a_mask_forbids():
@@ -196,7 +196,7 @@ def test_the_bell_of_local_hard():
     [part] = slow_parts(layer)
     ones = [[torch.tensor(1.0, dtype=torch.double) for _ in PIECES] for _ in PIECES]
     bells = [torch.tensor(part.change_weights(ones, q, h)) for h in range(HEADS)]
-    found = only(Trace(layer, x, ctx).run(), "factor of the weights")
+    found = only(trace(layer, x, ctx), "factor of the weights")
     near(found, torch.stack(bells))
 
 
@@ -209,11 +209,11 @@ def slow_field(function, x):
 
 def test_receptive_fields():
     layer, x, ctx = layer_of("cnn(layers=1, kernel=3)")
-    found = only(Trace(layer, x, ctx).run(), "influence of each word")
+    found = only(trace(layer, x, ctx), "influence of each word")
     near(found, slow_field(lambda x: layer.before(x, ctx), x))
     assert torch.equal(found[0] > 0, table(lambda i, j: abs(i - j) <= 1))
     layer, x, ctx = layer_of("block")
-    found = only(Trace(layer, x, ctx).run(), "influence of each word")
+    found = only(trace(layer, x, ctx), "influence of each word")
     near(found, slow_field(lambda x: layer(x, ctx)[0], x))
     assert (found > 0).all()  # through the vectors of the blocks
 

@@ -13,12 +13,12 @@ import pytest
 from PIL import Image
 
 from fairseq_posattn.core.attention import MECHANISMS
-from fairseq_posattn.lab.pictures import figure
-from fairseq_posattn.lab.pictures.figure import sheet, write
-from fairseq_posattn.lab.pictures.page import page
-from fairseq_posattn.lab.pictures.picture import make_picture
-from fairseq_posattn.lab.pictures.rows import Kind
-from fairseq_posattn.lab.pictures.sentence import BUILT_IN, END
+from fairseq_posattn.lab.inspection import figure
+from fairseq_posattn.lab.inspection.figure import sheet, write
+from fairseq_posattn.lab.inspection.page import page
+from fairseq_posattn.lab.inspection.picture import make_picture
+from fairseq_posattn.lab.inspection.rows import Kind
+from fairseq_posattn.lab.inspection.sentence import BUILT_IN, END
 from fairseq_posattn.trees.sentence import Sentence
 from support import own_classes
 from support.in_process import end_of

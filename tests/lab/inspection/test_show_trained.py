@@ -6,10 +6,10 @@ import sys
 import pytest
 import torch
 
-from fairseq_posattn.lab.pictures.sentence import sentence_of_file, sentence_of_text
-from fairseq_posattn.lab.pictures.trained import trained_picture
-from fairseq_posattn.lab.scoring.attention_maps import attention
-from fairseq_posattn.lab.scoring.loaded_model import load
+from fairseq_posattn.lab.inspection.attention import encoder_attention
+from fairseq_posattn.lab.inspection.model import load
+from fairseq_posattn.lab.inspection.sentence import sentence_of_file, sentence_of_text
+from fairseq_posattn.lab.inspection.trained import trained_picture
 from fairseq_posattn.text.live.parser_process import LiveParser, answer
 from support.commands import run
 from support.files import lines_of
@@ -21,7 +21,7 @@ NUMBER, LAYER = 3, 1
 def expected(checkpoint, data, sentence=NUMBER):
     """The weights of a sentence of the data, heads x queries x keys of each layer."""
     model, task, _ = load(checkpoint, str(data), cpu=True)
-    return torch.as_tensor(attention(model, batch(task, "test", [sentence])))
+    return torch.as_tensor(encoder_attention(model, batch(task, "test", [sentence])))
 
 
 def drawn(row):

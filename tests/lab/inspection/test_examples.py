@@ -11,11 +11,13 @@ from fairseq import checkpoint_utils
 
 from fairseq_posattn.cli import examples as command
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.inspection.attention import encoder_attention
+from fairseq_posattn.lab.inspection.examples import examples
+from fairseq_posattn.lab.inspection.model import load
+from fairseq_posattn.lab.inspection.requests import ExampleRequest
+from fairseq_posattn.lab.inspection.source import read_trees
 from fairseq_posattn.lab.report.report import ShownExample
-from fairseq_posattn.lab.scoring.attention_export import ExampleRequest, examples, read_trees
-from fairseq_posattn.lab.scoring.attention_maps import attention
 from fairseq_posattn.lab.scoring.example_record import read_examples
-from fairseq_posattn.lab.scoring.loaded_model import load
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE, make_toy_data
 from support.in_process import batch, generate, hypotheses_and_scores, train
@@ -154,8 +156,8 @@ def test_attention_of_a_stock_model(found, models, toy_data):
     stock.task.load_dataset("test")
     sample = batch(stock.task, "test", [17])
     before = encoder(sample["net_input"]["src_tokens"])["encoder_out"][0]
-    first = attention(stock.model, sample)
-    second = attention(ours.model, sample)
+    first = encoder_attention(stock.model, sample)
+    second = encoder_attention(ours.model, sample)
     np.testing.assert_allclose(first, second, atol=1e-5)
     after = encoder(sample["net_input"]["src_tokens"])["encoder_out"][0]
     torch.testing.assert_close(before, after)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairseq_posattn.lab.pictures.canvas import SOFT, Canvas
-from fairseq_posattn.lab.pictures.rows import SIGNED, Kind, Panel, Row, scale_labels
-from fairseq_posattn.lab.report.drawing import INK
+from fairseq_posattn.lab.inspection.plotting import INK, SOFT, Canvas
+from fairseq_posattn.lab.inspection.rows import SIGNED, Kind, Panel, Row, scale_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
