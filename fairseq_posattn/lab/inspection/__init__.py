@@ -1,3 +1,3 @@
-"""Show what a trained model or a mechanism computes: attention weights, heads, examples, pictures."""
+"""Inspect a trained model or a mechanism: attention weights, heads, examples and pictures."""
 
 HEADS, SEED = 4, 2  # defaults of posattn show

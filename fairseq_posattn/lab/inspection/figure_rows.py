@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,39 +24,22 @@ ALLOWED, FORBIDDEN = "#3a4250", "#e9ecf0"
 FADED = 2.2  # cells with numbers use only the pale part of the colour map
 
 
-@dataclass(frozen=True)
 class Grid:
-    """The layout of all rows; matrices in the same column are aligned."""
+    """The layout of all rows, in inches; matrices in the same column are aligned.
 
-    words: Sequence[str]
-    columns: int
-    side: float  # margin of the figure
+    label: the space for word labels, to the left of each matrix and above it.
+    """
 
-    @property
-    def label(self) -> float:
-        """The space for word labels, to the left of each matrix and above it, in inches."""
-        return 0.08 + LETTER * max(len(shortened(word)) for word in self.words)
-
-    @property
-    def left(self) -> float:
-        return self.side + self.label
-
-    @property
-    def cell(self) -> float:
-        room = WIDTH - self.left - self.columns * GAP - SCALE
-        return min(max(room / self.columns / len(self.words), SMALLEST), LARGEST)
-
-    @property
-    def panel(self) -> float:
-        return self.cell * len(self.words)
-
-    @property
-    def width(self) -> float:
-        return max(WIDTH, self.left + self.columns * (self.panel + GAP) + SCALE)
-
-    @property
-    def row_height(self) -> float:
-        return TITLE + HEAD + self.label + self.panel + BELOW
+    def __init__(self, words: Sequence[str], columns: int, side: float):
+        """Compute the layout for a number of columns; `side` is the margin of the figure."""
+        self.words, self.side = words, side
+        self.label = 0.08 + LETTER * max(len(shortened(word)) for word in words)
+        self.left = side + self.label
+        room = WIDTH - self.left - columns * GAP - SCALE
+        self.cell = min(max(room / columns / len(words), SMALLEST), LARGEST)
+        self.panel = self.cell * len(words)
+        self.width = max(WIDTH, self.left + columns * (self.panel + GAP) + SCALE)
+        self.row_height = TITLE + HEAD + self.label + self.panel + BELOW
 
     def draw(self, canvas: Canvas, y: float, row: Row, limit: float) -> None:
         canvas.text(self.side, y + 0.04, row.heading, weight="bold", size=8.5)

@@ -57,8 +57,8 @@ class HeadStatistics:
         if len(kept) < 2:
             return
         edges = edges_of(parents)[np.ix_(kept, kept)]
-        found = looks_along_edges(of_words(weights, np.array(counts)[kept]), edges)
-        self.tree_edges = self.tree_edges + found.sum(axis=-1)
+        found = looked_at(of_words(weights, np.array(counts)[kept]))
+        self.tree_edges = self.tree_edges + edges[np.arange(len(kept)), found].sum(axis=-1)
         self.words += len(kept)
         self.neighbours += int(np.diagonal(edges, offset=-1).sum())
 
@@ -132,10 +132,9 @@ def of_words(weights: Weights, counts: Sequence[int] | NDArray[np.int_]) -> Weig
 def edges_of(parents: Sequence[int]) -> NDArray[np.bool_]:
     """Return the symmetric adjacency matrix of a tree; the indices of parents start at 1."""
     edges = np.zeros((len(parents), len(parents)), dtype=bool)
-    for child, parent in enumerate(parents):
-        if parent:
-            edges[child, parent - 1] = edges[parent - 1, child] = True
-    return edges
+    children = np.flatnonzero(parents)
+    edges[children, np.array(parents)[children] - 1] = True
+    return edges | edges.T
 
 
 def looked_at(weights: Weights) -> NDArray[np.int64]:
@@ -143,16 +142,6 @@ def looked_at(weights: Weights) -> NDArray[np.int64]:
     others = np.where(np.eye(weights.shape[-1], dtype=bool), -np.inf, weights)
     found: NDArray[np.int64] = others.argmax(axis=-1)
     return found
-
-
-def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return, for each head and word, whether it attends most to the word's parent or a child.
-
-    Attention of a word to itself is ignored.
-    """
-    return np.take_along_axis(
-        np.broadcast_to(edges, weights.shape), looked_at(weights)[..., None], axis=-1
-    )[..., 0]
 
 
 def heads(request: HeadRequest) -> Heads:

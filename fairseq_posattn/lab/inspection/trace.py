@@ -78,34 +78,31 @@ def trace(
     """
     mechanisms = of_stage(layer.mechanisms.values(), Mechanism)  # all of them
     rows = Rows(layer.heads, ctx)
-    rows.weights(None, WITHOUT, plain_weights(*layer.project(norm(x)), ctx))
-    for m in of_stage(mechanisms, PreAttention):
-        rows.field(m, BEFORE, partial(m.before, ctx=ctx), x)
-        x = m.before(x, ctx)
+    q, k, v = layer.project(norm(x))
+    rows.weights(None, WITHOUT, attend(q, k, v, ctx, need_weights=True)[1])
+    for pre in of_stage(mechanisms, PreAttention):
+        rows.field(pre, BEFORE, partial(pre.before, ctx=ctx), x)
+        x = pre.before(x, ctx)
     x = norm(x)
     q, k, v = layer.project(x)
-    for m in of_stage(mechanisms, QKVTransform):
-        q, k, v = transformed(m, q, k, v, ctx)
-        rows.weights(m, TRANSFORMED, plain_weights(q, k, v, ctx))
+    for transform in of_stage(mechanisms, QKVTransform):
+        q, k, v = transformed(transform, q, k, v, ctx)
+        rows.weights(transform, TRANSFORMED, attend(q, k, v, ctx, need_weights=True)[1])
     for m in mechanisms:
         for title, matrix in m.matrices(m.on_heads(q), ctx).items():
             rows.add(m, title, kind_of(matrix), matrix)
-    trace_weights(rows, mechanisms, q, k, v, ctx)
-    for m in of_stage(mechanisms, PostAttention):
-        rows.field(m, REPLACE, lambda x: layer(x, ctx)[0], x)
+    trace_weights(rows, mechanisms, q, k, v)
+    for post in of_stage(mechanisms, PostAttention):
+        rows.field(post, REPLACE, lambda x: layer(x, ctx)[0], x)
     rows.result(RESULT, layer(x, ctx, need_weights=True)[1])
     return rows.found
 
 
 def trace_weights(
-    rows: Rows,
-    mechanisms: Sequence[Mechanism],
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    ctx: AttentionContext,
+    rows: Rows, mechanisms: Sequence[Mechanism], q: Tensor, k: Tensor, v: Tensor
 ) -> None:
     """Add the rows of the stages from the scores to the weights; see `explicit_attention`."""
+    ctx = rows.ctx
     mask = allowed_pairs(q, ctx, mechanisms)
     keys, mask, copies = rows.expanded(expansions(mechanisms), k, v, mask)
     scores = scaled_scores(q, keys)
@@ -115,9 +112,10 @@ def trace_weights(
             scores = scores + repeat_keys(spread_bias(m, q, k, ctx), copies)
         if isinstance(m, ScoreChange):
             before, scores = scores, changed(m, m.change_scores, scores, q, ctx, copies)
-            if not rows.factor(m, SCORE_FACTOR, m.change_scores, before, q, copies):
-                rows.add(m, SCORES_BEFORE, Kind.SCORES, own_keys(m, before, copies))
-                rows.add(m, SCORES_AFTER, Kind.SCORES, own_keys(m, scores, copies))
+            old, new = (own_keys(m, x, copies) for x in (before, scores))
+            if not rows.factor(m, SCORE_FACTOR, partial(m.change_scores, q=m.on_heads(q)), old):
+                rows.add(m, SCORES_BEFORE, Kind.SCORES, old)
+                rows.add(m, SCORES_AFTER, Kind.SCORES, new)
     for m in of_stage(mechanisms, ScoreMask):
         rows.add(m, MASK, Kind.MASK, m.allowed(m.on_heads(q), ctx))
     weights = softmax_weights(scores, mask)
@@ -127,16 +125,12 @@ def trace_weights(
     for m in changes:
         before, weights = weights, changed(m, m.change_weights, weights, q, ctx, copies)
         weights = forbidden_to_zero(weights, mask)
-        if not rows.factor(m, WEIGHT_FACTOR, m.change_weights, before, q, copies):
+        change, old = partial(m.change_weights, q=m.on_heads(q)), own_keys(m, before, copies)
+        if not rows.factor(m, WEIGHT_FACTOR, change, old):
             rows.weights(m, NEW_WEIGHTS, sum_copies(weights, copies))
     for m in of_stage(mechanisms, ValueTerm):
         of_heads = m.on_heads(sum_copies(weights, copies))[0]
         rows.add(m, VALUE_TERM, Kind.SIZE, value_sizes(m, of_heads, ctx))
-
-
-def plain_weights(q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext) -> Tensor | None:
-    """Return the attention weights for these queries and keys without any mechanism."""
-    return attend(q, k, v, ctx, need_weights=True)[1]
 
 
 def own_keys(mechanism: Mechanism, x: Tensor, copies: int) -> Tensor:
@@ -183,17 +177,10 @@ class Rows:
         self.append(mechanism, title, kind, panels(of_heads, heads, self.heads))
 
     def factor(
-        self,
-        mechanism: Mechanism,
-        title: str,
-        change: Callable[..., Tensor],
-        x: Tensor,
-        q: Tensor,
-        copies: int,
+        self, mechanism: Mechanism, title: str, change: Callable[..., Tensor], x: Tensor
     ) -> bool:
         """Add the factors by which a change multiplies its input; return whether it does so."""
-        change = partial(change, q=mechanism.on_heads(q), ctx=self.ctx)
-        factors = factor(change, own_keys(mechanism, x, copies))
+        factors = factor(partial(change, ctx=self.ctx), x)
         if factors is not None:
             self.add(mechanism, title, kind_of(factors), factors)
         return factors is not None

@@ -17,7 +17,7 @@ from fairseq_posattn.lab.inspection.tree import tree_svg
 from fairseq_posattn.lab.report import head_maps, score_tables, side_by_side
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.figures import Plotter
-from fairseq_posattn.lab.report.sections import ExtraSection, gaps, grouped, parts, speeds
+from fairseq_posattn.lab.report.sections import MEASURES, ExtraSection, gaps, grouped, parts, speeds
 from fairseq_posattn.lab.report.systems import TITLE, by_test
 from fairseq_posattn.lab.scoring.example_record import Example
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
@@ -69,6 +69,8 @@ def page(
     return render(
         PAGE / "page.html",
         score_rows=score_tables.score_rows,
+        gap_rows=score_tables.gap_rows,
+        measures=MEASURES,
         unique_names=unique_names,
         about_test=about_test,
         title=title,

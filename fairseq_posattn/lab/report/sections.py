@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from fairseq_posattn.lab.report import score_tables
 from fairseq_posattn.lab.report.figures import HALF, KINDS, THIRD, WORD_KINDS, Plotter, main_of
 from fairseq_posattn.lab.report.head_maps import MapGroup
 from fairseq_posattn.lab.report.systems import (
@@ -26,13 +26,11 @@ MEASURES = {"bleu": "BLEU", "precision": "precision"}
 INTERVALS = "Thin lines are 95 % intervals over sentences and, for several runs, over trainings."
 
 
-@dataclass(frozen=True)
-class TestSet:
-    """The systems, figures and table rows of one test set in a section."""
+class TestSet(NamedTuple):
+    """The systems and figures of one test set in a section."""
 
     systems: list[ScoredSystem]
     figures: list[Markup]
-    rows: dict[str, list] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class ExtraSection:
     id: str
     title: str
     figures: Sequence[Markup] = ()
-    tables: Sequence[Table] = field(default_factory=tuple)
+    tables: Sequence[Table] = ()
     groups: Sequence[MapGroup] = ()
 
 
@@ -68,25 +66,20 @@ def by_test_set(
     has: function that selects the systems to include.
     drawn: function that returns the figures of a group, given a suffix for their names.
     """
-    found = {}
-    for k, (test, group) in enumerate(by_test([s for s in systems if has(s)]).items()):
-        found[test] = TestSet(group, [Markup(figure) for figure in drawn(group, f"test{k}")])
-    return found
+    tests = by_test(filter(has, systems))
+    return {
+        test: TestSet(group, [Markup(figure) for figure in drawn(group, f"test{k}")])
+        for k, (test, group) in enumerate(tests.items())
+    }
 
 
 def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet]:
-    """Return figures and tables of the differences from the baseline by n-gram order.
-
-    The result contains one entry per test set.
-    """
-    found = by_test_set(
+    """Return figures of the differences from the baseline by n-gram order, for each test set."""
+    return by_test_set(
         systems,
         gaps_of,
         lambda group, name: [plotter.gaps(group, m, f"gap-{m}-{name}") for m in MEASURES],
     )
-    for one in found.values():
-        one.rows.update({t: score_tables.gap_rows(one.systems, m) for m, t in MEASURES.items()})
-    return found
 
 
 def grouped(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:

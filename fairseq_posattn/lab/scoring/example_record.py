@@ -30,9 +30,23 @@ class Attention(Open):
     )
     largest: Number = may_have("the largest weight, if above 1")
 
-    @property
-    def sizes(self) -> list[int]:
-        return [self.layers, self.heads, self.queries, self.keys]
+    def check(self, queries: int, keys: int, name: str) -> None:
+        """Raise an InputError if the weights are not valid.
+
+        queries, keys: the expected numbers of queries and keys.
+        name: prefix of the message.
+        """
+        sizes = [self.layers, self.heads, self.queries, self.keys]
+        if min(sizes) < 1 or sizes[2:] != [queries, keys]:
+            shape = " x ".join(map(str, sizes))
+            pieces = f"{queries} pieces" if queries == keys else f"{queries} and {keys} pieces"
+            raise InputError(f"{name}the attention has the shape {shape}, but there are {pieces}")
+        try:
+            weights = base64.b64decode(self.weights, validate=True)
+        except (binascii.Error, ValueError):
+            raise InputError(f"{name}the weights are not base64") from None
+        if len(weights) != prod(sizes):
+            raise InputError(f"{name}found {len(weights)} weights, expected {prod(sizes)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,52 +70,27 @@ class Example(Open):
     cross_attention: Attention = may_have("the cross-attention of the decoder")
 
     def __post_init__(self) -> None:
-        if fault := self.fault_of_tree() or self.fault_of_attention():
-            raise InputError(fault)
+        self.check_tree()
+        source = len(self.pieces)
+        target = 0 if self.target_pieces is ABSENT else len(self.target_pieces)
+        self.attention.check(source, source, "")
+        if self.decoder_attention is not ABSENT:
+            self.decoder_attention.check(target, target, "decoder_attention: ")
+        if self.cross_attention is not ABSENT:
+            self.cross_attention.check(target, source, "cross_attention: ")
 
-    def fault_of_tree(self) -> str | None:
-        """Describe the error in the tree; return None if the tree is valid."""
+    def check_tree(self) -> None:
+        """Raise an InputError if the tree is not valid."""
         for key in ("parents", "depths", "relations"):
             values = getattr(self, key)
             if isinstance(values, list) and len(values) != len(self.words):
-                return f"found {len(values)} {key} for {len(self.words)} words"
+                raise InputError(f"found {len(values)} {key} for {len(self.words)} words")
         if self.parents is None:
-            return None
+            return
         if fault := tree_fault(self.parents):
-            return fault.what
+            raise InputError(fault.what)
         if isinstance(self.depths, list) and self.depths != depths(self.parents):
-            return "the depths differ from those in the tree"
-        return None
-
-    def fault_of_attention(self) -> str | None:
-        """Describe the error in the attention weights; return None if they are valid."""
-        source = len(self.pieces)
-        target = 0 if self.target_pieces is ABSENT else len(self.target_pieces)
-        maps = [("attention", source, source)]
-        maps += [("decoder_attention", target, target), ("cross_attention", target, source)]
-        for name, queries, keys in maps:
-            found = getattr(self, name)
-            if found is not ABSENT and (fault := fault_of(found, queries, keys)):
-                return fault if name == "attention" else f"{name}: {fault}"
-        return None
-
-
-def fault_of(attention: Attention, queries: int, keys: int) -> str | None:
-    """Describe the error in the weights of an attention module; return None if they are valid.
-
-    queries, keys: the expected numbers of queries and keys.
-    """
-    sizes = attention.sizes
-    if min(sizes) < 1 or sizes[2:] != [queries, keys]:
-        pieces = f"{queries} pieces" if queries == keys else f"{queries} and {keys} pieces"
-        return f"the attention has the shape {' x '.join(map(str, sizes))}, but there are {pieces}"
-    try:
-        weights = base64.b64decode(attention.weights, validate=True)
-    except (binascii.Error, ValueError):
-        return "the weights are not base64"
-    if len(weights) != prod(sizes):
-        return f"found {len(weights)} weights, expected {prod(sizes)}"
-    return None
+            raise InputError("the depths differ from those in the tree")
 
 
 @dataclass(frozen=True, kw_only=True)
