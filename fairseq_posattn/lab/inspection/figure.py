@@ -48,13 +48,6 @@ LETTERS = 15.5  # characters per inch at size 8; slightly fewer than fit
 Line = tuple[str, float, dict[str, Any]]  # a line of text, its height and style
 
 
-def save(picture: Picture, path: Path, kind: str) -> bool:
-    """Write the picture to a file; return whether the fonts contain all of its characters."""
-    has_all = drawn_with([], picture, path, kind)
-    fonts = [] if has_all or kind == "svg" else east_asian_fonts()
-    return has_all or (bool(fonts) and drawn_with(fonts, picture, path, kind))
-
-
 def east_asian_fonts() -> list[str]:
     from matplotlib import font_manager
 
@@ -165,4 +158,7 @@ def write(picture: Picture, path: Path, kind: str) -> bool:
             file.write(text)
         return True
     with replaced_whole(path) as partial:
-        return save(picture, partial, kind)
+        if drawn_with([], picture, partial, kind):
+            return True
+        fonts = [] if kind == "svg" else east_asian_fonts()
+        return bool(fonts) and drawn_with(fonts, picture, partial, kind)

@@ -10,7 +10,6 @@ from functools import reduce
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from fairseq_posattn.core.attention import Mechanism
 from fairseq_posattn.core.attention.diagnostics import Diagnostic, diagnostics_of, watch
@@ -158,20 +157,15 @@ def heads(request: HeadRequest) -> Heads:
         source = subset[number]
         weights = encoder_attention(loaded.model, source.sample).astype(np.float64)
         statistics.add(weights)
-        if in_decoder:
-            read_reference(loaded.model, source.sample)
+        inputs = source.sample["net_input"]
+        if in_decoder and "prev_output_tokens" in inputs:  # absent if the data have no references
+            with torch.no_grad():
+                loaded.model(**inputs)  # the decoder's mechanisms record their predictions
         parents = parents_of(source, given.get(number))
         if parents and len(parents) == len(source.counts):
             statistics.add_tree(weights, source.counts, parents)
         statistics.add_learnt(diagnostics_of(loaded.model))
     return statistics.record()
-
-
-@torch.no_grad()
-def read_reference(model: nn.Module, sample: dict) -> None:
-    """Run the decoder on the reference, so that its mechanisms record their predictions."""
-    if "prev_output_tokens" in sample["net_input"]:  # absent if the data contain no references
-        model(**sample["net_input"])
 
 
 def parents_of(source: SourceSentence, given: Sentence | None) -> Sequence[int] | None:

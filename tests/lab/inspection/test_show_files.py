@@ -164,23 +164,6 @@ def test_no_text_leaves_the_sheet_or_covers_another(specification, words):
     assert not covered
 
 
-def test_the_arcs_of_a_tree_end_at_its_words():
-    """No arc reaches below its feet or above its own level."""
-    from matplotlib.patches import PathPatch
-
-    figure = sheet(make_picture("tree_relative", Sentence([*"abcde"], [3, 1, 0, 3, 3])))
-    arcs = [patch for axes in figure.axes for patch in axes.patches if type(patch) is PathPatch]
-    heights = [y for arc in arcs for _, y in arc.get_path().vertices]
-    assert len(arcs) == 5 and max(heights) == 0
-    paths = [[y for _, y in arc.get_path().vertices] for arc in arcs]
-    assert sorted(map(len, paths)) == [2, 8, 8, 8, 8]  # the line to the root is straight
-    for path in paths:
-        assert len(path) == 2 or path == [
-            *(path[0], *sorted(path[1:4], reverse=True)),
-            *sorted(path[4:]),
-        ]
-
-
 @pytest.mark.parametrize("specification", ["relative(max=2)", "window + temperature"])
 def test_the_heading_has_the_equations(specification):
     picture = make_picture(specification, Sentence([*"abc"], [2, 0, 2]))
@@ -245,11 +228,12 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
         (["window(across=5)"], "across=5 is more than the 4 attention heads of the model"),
         (["window", "--user-dir", "mine"], "mine: there is no file, folder or module of this name"),
         (["window + block"], "assign them to different layers"),
+        (["window", "--out", "x.jpg"], "--out x.jpg has no known suffix; use .png, .svg or .html"),
     ],
 )  # fmt: skip
 def test_errors_are_one_line_and_leave_no_file(show, tmp_path, arguments, message):
     (tmp_path / "a.conllu").write_text(CONLLU)
-    line = show(*arguments, "--out", "x.png")
+    line = show("--out", "x.png", *arguments)
     assert line.startswith("error: ") and re.search(message, line), line
     assert not (tmp_path / "x.png").exists()
 
@@ -259,12 +243,6 @@ def test_a_faulty_class_of_ones_own_ends_in_one_line(show, tmp_path):
     (tmp_path / "faulty_shown/__init__.py").write_text("x = nosuch\n")
     line = show("window", "--user-dir", "faulty_shown", "--out", "x.html")
     assert "faulty_shown/__init__.py:1: the import failed with NameError: " in line
-
-
-def test_the_ending_names_the_kind(show):
-    assert show("window", "--out", "x.jpg") == (
-        "error: --out x.jpg has no known suffix; use .png, .svg or .html"
-    )
 
 
 def test_a_missing_matplotlib_is_named_with_its_remedy(show):
