@@ -10,7 +10,7 @@ from functools import partial
 from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
-from fairseq_posattn.lab.inspection.requests import ExampleRequest
+from fairseq_posattn.lab.inspection.model import ExampleRequest
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.records import as_document
-from fairseq_posattn.lab.inspection.requests import HeadRequest
+from fairseq_posattn.lab.inspection.model import HeadRequest
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from fairseq_posattn.lab.inspection.attention import (
     encoder_attention,
     shows_attention,
 )
-from fairseq_posattn.lab.inspection.requests import ExampleRequest
+from fairseq_posattn.lab.inspection.model import ExampleRequest
 from fairseq_posattn.lab.inspection.source import SourceSentence, Subset, check_numbers, read_trees
 from fairseq_posattn.lab.scoring.generate_log import to_text
 from fairseq_posattn.trees.drawing import depths

@@ -16,9 +16,9 @@ from fairseq_posattn.core.attention.diagnostics import Diagnostic, diagnostics_o
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.inspection.attention import encoder_attention
-from fairseq_posattn.lab.inspection.requests import HeadRequest
+from fairseq_posattn.lab.inspection.model import HeadRequest
 from fairseq_posattn.lab.inspection.source import SourceSentence, Subset, read_trees
-from fairseq_posattn.lab.scoring.head_record import Head, Heads, LearntNumber
+from fairseq_posattn.lab.scoring.inspection_record import Head, Heads, LearntNumber
 from fairseq_posattn.trees.sentence import Sentence
 
 Weights = NDArray[np.float64]  # layers x heads x queries x keys, or computed from such an array

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fairseq_posattn.io.records import known
 from fairseq_posattn.lab.scoring.cells import NONE
-from fairseq_posattn.lab.scoring.head_record import Head, Heads
+from fairseq_posattn.lab.scoring.inspection_record import Head, Heads
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
 MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {

@@ -14,12 +14,12 @@ from markupsafe import Markup
 from fairseq_posattn.io.records import as_document
 from fairseq_posattn.lab.inspection.page import render
 from fairseq_posattn.lab.inspection.tree import tree_svg
-from fairseq_posattn.lab.report import head_maps, score_tables, side_by_side
+from fairseq_posattn.lab.report import head_maps, score_tables, sections
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.figures import Plotter
-from fairseq_posattn.lab.report.sections import MEASURES, ExtraSection, gaps, grouped, parts, speeds
+from fairseq_posattn.lab.report.sections import ExtraSection
 from fairseq_posattn.lab.report.systems import TITLE, by_test
-from fairseq_posattn.lab.scoring.example_record import Example
+from fairseq_posattn.lab.scoring.inspection_record import Example
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 from fairseq_posattn.trees.drawing import TreeLayout
 
@@ -70,7 +70,7 @@ def page(
         PAGE / "page.html",
         score_rows=score_tables.score_rows,
         gap_rows=score_tables.gap_rows,
-        measures=MEASURES,
+        measures=sections.MEASURES,
         unique_names=unique_names,
         about_test=about_test,
         title=title,
@@ -83,13 +83,17 @@ def page(
         compared=compared,
         signatures=score_tables.signatures(systems),
         differences=score_tables.differences(compared),
-        different=side_by_side.all_pairs(compared),
-        gaps=gaps(compared, plotter),
+        different=sections.all_pairs(compared),
+        gaps=sections.gaps(compared, plotter),
         orders=score_tables.ORDERS,
-        plots=[s for s in (*grouped(systems, plotter), *speeds(systems, plotter)) if s.tests],
+        plots=[
+            one
+            for one in (*sections.grouped(systems, plotter), *sections.speeds(systems, plotter))
+            if one.tests
+        ],
         extra=[
             *([ExtraSection("heads", "Attention heads", groups=heads)] if heads else []),
-            *parts(systems),
+            *sections.parts(systems),
             *extra,
         ],
         examples=list(all_examples(systems)),

@@ -13,11 +13,10 @@ from fairseq_posattn.cli import examples as command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.inspection.attention import encoder_attention
 from fairseq_posattn.lab.inspection.examples import examples
-from fairseq_posattn.lab.inspection.model import load
-from fairseq_posattn.lab.inspection.requests import ExampleRequest
+from fairseq_posattn.lab.inspection.model import ExampleRequest, load
 from fairseq_posattn.lab.inspection.source import read_trees
 from fairseq_posattn.lab.report.report import ShownExample
-from fairseq_posattn.lab.scoring.example_record import read_examples
+from fairseq_posattn.lab.scoring.inspection_record import read_examples
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE, make_toy_data
 from support.in_process import batch, generate, hypotheses_and_scores, train

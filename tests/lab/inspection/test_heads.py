@@ -11,7 +11,7 @@ from fairseq_posattn.cli import heads as command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import as_document
 from fairseq_posattn.lab.inspection.heads import HeadStatistics
-from fairseq_posattn.lab.scoring.head_record import read_heads
+from fairseq_posattn.lab.scoring.inspection_record import read_heads
 from fairseq_posattn.trees.conllu import read_conllu
 from support.in_process import train
 
