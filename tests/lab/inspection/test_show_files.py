@@ -3,7 +3,6 @@
 import lzma
 import re
 import sys
-from html.parser import HTMLParser
 from itertools import combinations
 from unittest import mock
 from xml.etree import ElementTree
@@ -21,6 +20,7 @@ from fairseq_posattn.lab.inspection.rows import Kind
 from fairseq_posattn.lab.inspection.sentence import BUILT_IN, END
 from fairseq_posattn.trees.sentence import Sentence
 from support import own_classes
+from support.html import Parsed
 from support.in_process import end_of
 
 SHORT = Sentence(["the", "cat", "sleeps"], [2, 3, 0], relations=["det", "nsubj", "root"])
@@ -51,63 +51,38 @@ def test_every_mechanism_is_drawn(name, tmp_path):
         assert (image.width, image.mode) == (800, "P")
         assert len(image.getcolors()) > 10  # not an empty sheet
         assert image.info["Title"] == picture.title
-    assert len(Tables(html.read_text()).captions) == sum(len(row.panels) for row in picture.rows)
-
-
-class Tables(HTMLParser):
-    """What a browser would see of the tables: captions, cells, names of rows, and all tags."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.captions, self.cells, self.names = [], [], [], []
-        self.inside = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        self.inside = {"span": self.inside}.get(tag, tag)
-        if tag == "td" and "data-said" in dict(attributes):
-            self.cells.append(("", dict(attributes)["data-said"]))
-
-    def handle_data(self, data):
-        if self.inside == "td" and data.strip():
-            self.cells[-1] = (data, self.cells[-1][1])
-        if self.inside == "caption":
-            self.captions.append(data)
-        if self.inside == "th":
-            self.names.append(data)
-        self.inside = ""
+    assert len(Parsed(html.read_text()).all("caption")) == sum(
+        len(row.panels) for row in picture.rows
+    )
 
 
 def test_the_cells_of_a_page_are_the_numbers():
     picture = make_picture("relative(max=2)", SHORT)
-    found = Tables(page(picture))
+    parsed = Parsed(page(picture))
     numbers = np.concatenate([panel.values.ravel() for row in picture.rows for panel in row.panels])
-    assert len(found.cells) == len(numbers)
-    for (text, said), value in zip(found.cells, numbers, strict=True):
+    rows = [[cell.strip() for cell in row] for row in parsed.rows]
+    texts = [text for name, *cells in rows if name for text in cells]
+    tooltips = [cell["data-said"] for cell in parsed.all("td") if "data-said" in cell]
+    for text, tooltip, value in zip(texts, tooltips, numbers, strict=True):
         shown = float(text.replace("−", "-"))
         assert shown == pytest.approx(float(value), abs=0.00501)
-        assert said.endswith(f": {text}")
-    assert found.cells[1][1].startswith("the → cat: ")
-    assert set(found.names) == {*SHORT.words, END}
+        assert tooltip.endswith(f": {text}")
+    assert tooltips[1].startswith("the → cat: ")
+    words = [*SHORT.words, END]
+    assert rows[0] == ["", *words] and {name for name, *_ in rows} == {"", *words}
 
 
 def test_a_page_needs_no_network_and_no_script():
-    found = Tables(page(make_picture("tree_relative", BUILT_IN)))
-    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in found.tags}
-    assert not [
-        value
-        for _, attributes in found.tags
-        for key, value in attributes.items()
-        if key in ("src", "href", "onclick")
-    ]
-    text = page(make_picture("window", BUILT_IN))
+    text = page(make_picture("tree_relative", BUILT_IN))
+    elements = Parsed(text).elements
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in elements}
+    assert not [a for _, a in elements if {"src", "href", "onclick"} & set(a)]
     assert "default-src 'none'" in text and "url(" not in text and "http://" not in text
     assert "prefers-color-scheme: dark" in text
 
 
 def test_a_screen_reader_finds_names():
-    tags = Tables(page(make_picture("tree_relative", BUILT_IN))).tags
+    tags = Parsed(page(make_picture("tree_relative", BUILT_IN))).elements
     assert next(a for tag, a in tags if tag == "svg")["aria-label"] == "dependency tree"
     assert {a.get("scope") for tag, a in tags if tag == "th"} == {"row", "col"}
     assert all(a["aria-label"] for _, a in tags if a.get("role") == "group")

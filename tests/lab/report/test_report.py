@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from html.parser import HTMLParser
 from itertools import combinations
 
 import pytest
@@ -14,42 +13,8 @@ from fairseq_posattn.lab.inspection.tree import tree_svg
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.systems import read_systems
 from fairseq_posattn.trees.drawing import TreeLayout, arcs_of
+from support.html import Parsed
 from support.scored_systems import BLEU, HOSTILE, both, scored
-
-
-class Parsed(HTMLParser):
-    """This parser collects elements with their attributes, and the text of table rows."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.rows, self.texts, self.inside = [], [], [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        self.inside.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_data(self, data):
-        if "script" not in self.inside[-1:] and "style" not in self.inside[-1:]:
-            self.texts.append(data)
-        if self.rows and {"td", "th"} & set(self.inside):
-            self.rows[-1][-1] += data.strip() and f" {data.strip()}"
-
-    def handle_endtag(self, tag):
-        while self.inside and self.inside.pop() != tag:
-            pass
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
-
-    def sections(self):
-        return [attributes["id"] for attributes in self.all("section")]
-
 
 EVERY = ["scores", "significance", "gaps", "buckets", "words", "speed", "curves", "heads"]
 EVERY += ["examples"]
