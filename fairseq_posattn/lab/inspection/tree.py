@@ -20,7 +20,7 @@ SVG_LEVEL, SVG_LABELLED_LEVEL = 20, 27
 SVG_ROOT = 24  # distance from the highest arc up to the start of the root's arrow
 WORDS, DEPTHS, BOTTOM = 19, 40, 48  # below the arcs: baselines of words and depths, lower edge
 # Inches in matplotlib: a level of arcs, the root's arrow above them, words with depths, space below
-LEVEL, ROOT, BELOW, GAP = 0.21, 0.34, 0.36, 0.16
+LEVEL, ROOT, BELOW, BELOW_TREE = 0.21, 0.34, 0.36, 0.16
 DEPTH = 0.4  # width of the label "depth"
 UNIT = 105  # units of TreeLayout per inch
 BEND, HEAD = 0.09, 0.06  # corner radius of an arc, length of its arrow head
