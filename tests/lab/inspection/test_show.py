@@ -16,7 +16,6 @@ from fairseq_posattn.core.attention import (
     ScoreChange,
     WeightChange,
 )
-from fairseq_posattn.core.specification import parse_numbers
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.inspection.layer import make_layer, move_neutral, word_vectors
 from fairseq_posattn.lab.inspection.picture import make_picture
@@ -26,8 +25,8 @@ from fairseq_posattn.lab.inspection.trace import trace
 from fairseq_posattn.trees.sentence import Sentence
 from support import reference
 from support import reference_mechanisms as slow
+from support.panels import HEADS, matrices
 
-HEADS = 4
 SENTENCE = Sentence(["the", "cat", "sleeps", "on", "the"], [2, 3, 0, 5, 3])
 TREE = (SENTENCE.parents, [1] * 5)
 PIECES = range(6)
@@ -45,20 +44,6 @@ def layer_of(specification, seed=3):
 
 def rows_of(specification):
     return trace(*layer_of(specification))
-
-
-def matrices(row):
-    """A matrix for each head: a panel of several heads stands for each of them."""
-    found = {
-        head: torch.as_tensor(panel.values) for panel in row.panels for head in heads(panel.label)
-    }
-    return torch.stack([found[head] for head in sorted(found)])
-
-
-def heads(label):
-    """Return the numbers of the heads that a label names: 'heads 0–1, 3' -> 0, 1, 3."""
-    numbers = label.split(maxsplit=1)[1].replace("–", "-").replace(", ", "|")
-    return range(HEADS) if label == "all heads" else parse_numbers(numbers)
 
 
 def only(rows, title):
@@ -370,18 +355,9 @@ class Sparse(WeightChange):
         return weights.masked_fill(weights < 0.02, 0.0)
 
 
-class Halved(WeightChange):
-    """Each weight becomes half of it."""
-
-    name = "halved"
-
-    def change_weights(self, weights, q, ctx):
-        return weights / 2
-
-
 @pytest.fixture
 def own(monkeypatch):
-    for mechanism in (Plus, Upside, Scaled, Sparse, Halved):
+    for mechanism in (Plus, Upside, Scaled, Sparse):
         monkeypatch.setitem(MECHANISMS, mechanism.name, mechanism)
 
 
@@ -404,12 +380,10 @@ def test_what_leaves_all_weights_of_a_window_is_no_factor_of_one(others, drawn, 
     assert [row.title.partition(";")[0] for row in rows if row.mechanism == "sparse"] == drawn
 
 
-def test_weights_after_the_softmax_are_those_before_any_change(own):
-    """The second change finds weights that the first has halved; their rows sum to 1/2."""
-    weights = only(
-        rows_of("halved + convolved_2d + window(size=3)"), "attention weights after the softmax"
-    )
-    near(weights.sum(dim=-1), 1)
+def test_weights_after_the_softmax_are_those_before_any_change():
+    """The second change finds weights that the first has made smaller; their rows sum to less."""
+    specification = "local_hard(reach=2) + convolved_2d"
+    near(only(rows_of(specification), "attention weights after the softmax").sum(dim=-1), 1)
 
 
 @pytest.mark.parametrize("specification", ["scaled", "scaled + window(size=3)"])
