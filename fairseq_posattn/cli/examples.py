@@ -10,12 +10,12 @@ from functools import partial
 from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
-from fairseq_posattn.lab.scoring.requests import ExampleRequest
+from fairseq_posattn.lab.inspection.model import ExampleRequest
 
 
 def main() -> None:
     request = asked(ExampleRequest, "posattn examples", __doc__)
-    from fairseq_posattn.lab.scoring.attention_export import examples
+    from fairseq_posattn.lab.inspection.examples import examples
 
     write_json(request.out, examples(request), ensure_ascii=False, indent=1)
 

@@ -15,12 +15,12 @@ from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.records import as_document
-from fairseq_posattn.lab.scoring.requests import HeadRequest
+from fairseq_posattn.lab.inspection.model import HeadRequest
 
 
 def main() -> None:
     request = asked(HeadRequest, "posattn heads", __doc__)
-    from fairseq_posattn.lab.scoring.measured_heads import heads
+    from fairseq_posattn.lab.inspection.heads import heads
 
     write_json(request.out, as_document(heads(request)), indent=1)
 

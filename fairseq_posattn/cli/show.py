@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, not_negative, positive
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.lab.pictures import HEADS, SEED
+from fairseq_posattn.lab.inspection import HEADS, SEED
 
 if TYPE_CHECKING:
-    from fairseq_posattn.lab.pictures.picture import Picture
+    from fairseq_posattn.lab.inspection.picture import Picture
     from fairseq_posattn.trees.sentence import Sentence
 
 
@@ -104,7 +104,7 @@ def add_sentence_options(parser: argparse.ArgumentParser) -> None:
 
 def chosen_sentence(options: argparse.Namespace) -> tuple[str, Sentence]:
     """Return the text and the words of the chosen sentence, or of the built-in example."""
-    from fairseq_posattn.lab.pictures.sentence import BUILT_IN, sentence_of_file, sentence_of_text
+    from fairseq_posattn.lab.inspection.sentence import BUILT_IN, sentence_of_file, sentence_of_text
 
     if options.number is not None and options.conllu is None:
         raise InputError(
@@ -133,11 +133,11 @@ def check(options: argparse.Namespace) -> None:
 def chosen_picture(options: argparse.Namespace) -> Picture:
     text, sentence = chosen_sentence(options)
     if options.path is not None:
-        from fairseq_posattn.lab.pictures.trained import trained_picture  # it needs fairseq
+        from fairseq_posattn.lab.inspection.trained import trained_picture  # it needs fairseq
 
         data, user_dir = options.data, options.user_dir
         return trained_picture(options.path, text, sentence, options.layer, data, user_dir)
-    from fairseq_posattn.lab.pictures.picture import make_picture
+    from fairseq_posattn.lab.inspection.picture import make_picture
     from fairseq_posattn.testing.own_modules import imported_from
 
     if options.user_dir is not None:
@@ -148,7 +148,7 @@ def chosen_picture(options: argparse.Namespace) -> Picture:
 def main() -> None:
     options = parse_options()
     check(options)
-    from fairseq_posattn.lab.pictures.figure import checked_kind, write
+    from fairseq_posattn.lab.inspection.figure import checked_kind, write
 
     kind = checked_kind(options.out)
     picture = chosen_picture(options)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.mechanism import Mechanism
 from fairseq_posattn.doors.exported import PADDING, import_ctranslate2
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.scoring.loaded_model import Loaded
+from fairseq_posattn.lab.inspection.model import Loaded
 
 Array = NDArray[np.float32]
 ACTIVATIONS = {

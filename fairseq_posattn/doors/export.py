@@ -21,7 +21,7 @@ from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.records import as_document
-from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
+from fairseq_posattn.lab.inspection.model import Loaded, load
 from fairseq_posattn.text import pipeline
 
 TOLERANCE = 1e-4  # largest admissible difference of a token's log-probability

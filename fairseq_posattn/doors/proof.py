@@ -20,7 +20,7 @@ from fairseq_posattn.doors.converter import vocabulary
 from fairseq_posattn.doors.exported import import_ctranslate2, search_options
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.progress import progress
-from fairseq_posattn.lab.scoring.loaded_model import Loaded
+from fairseq_posattn.lab.inspection.model import Loaded
 
 BEAM = 5
 ALL_LENGTHS = 32  # every length up to this one is tested, and some longer ones

@@ -20,7 +20,6 @@ from fairseq_posattn.core.attention import (
     CrossSpecification,
     Mechanism,
     MultiheadSelfAttention,
-    Observer,
     PostAttention,
 )
 from fairseq_posattn.core.attention.pipeline import of_stage
@@ -41,10 +40,9 @@ class Attention(MultiheadSelfAttention):
         x: Tensor,
         ctx: AttentionContext,
         need_weights: bool = False,
-        observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Apply the `before` stage, and return the output and, if requested, the weights."""
-        return super().forward(self.before(x, ctx, observe), ctx, need_weights, observe)
+        return super().forward(self.before(x, ctx), ctx, need_weights)
 
     def with_weights(self, x: Tensor, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
         out, weights = self(x, ctx, need_weights=True)

@@ -27,7 +27,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.argument_types import asked, option, positive
 from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.scoring.loaded_model import OnData
+from fairseq_posattn.lab.inspection.model import OnData
 from fairseq_posattn.text.live.segmented import PipelineCodec
 from fairseq_posattn.text.pipeline import TextPipeline
 

@@ -26,7 +26,7 @@ from counting import AS_PUBLISHED, WORDS_READ, as_published
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_json, write_json
-from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
+from fairseq_posattn.lab.inspection.model import Loaded, load
 
 SENTENCES = 100  # batch size
 

@@ -19,7 +19,7 @@ import torch
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.argument_types import asked, option
 from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.scoring.loaded_model import Loaded, OnData
+from fairseq_posattn.lab.inspection.model import Loaded, OnData
 
 TOKENS = 4000  # batch size
 COLUMNS = ("forms", "right", "one error", "errors", "pieces right")

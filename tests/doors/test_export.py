@@ -21,7 +21,7 @@ from fairseq_posattn.doors import proof
 from fairseq_posattn.doors.converter import Converter, Refused
 from fairseq_posattn.doors.exported import Translator
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.scoring.loaded_model import Loaded
+from fairseq_posattn.lab.inspection.model import Loaded
 from support.commands import ROOT, run
 from support.files import lines_of, write
 from support.in_process import call, posattn

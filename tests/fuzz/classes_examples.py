@@ -31,7 +31,7 @@ def _model() -> TemporaryDirectory:
 
 @cache
 def _loaded():
-    from fairseq_posattn.lab.scoring.loaded_model import load
+    from fairseq_posattn.lab.inspection.model import load
 
     folder = Path(_model().name)
     return load(folder / "model/checkpoint_last.pt", str(folder / "data"))
@@ -45,7 +45,7 @@ def build(folder: Path) -> None:
 
 def with_loaded_model() -> None:
     from fairseq_posattn.cli import examples
-    from fairseq_posattn.lab.scoring import loaded_model
+    from fairseq_posattn.lab.inspection import model as loaded_model
 
     model = _loaded()
     with mock.patch.object(loaded_model, "load", lambda *_: model):

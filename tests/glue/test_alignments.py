@@ -9,7 +9,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data import indexed_dataset
 
-from fairseq_posattn.lab.scoring.attention_maps import decoder_attention
+from fairseq_posattn.lab.inspection.attention import decoder_attention
 from support.in_process import batch, build, train
 
 ARTICLES = {"la": "ha", "un": "wi", "tse": "hoy"}  # of the toy language, and their translations

@@ -15,7 +15,7 @@ from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.config import plain_namespace
 from fairseq_posattn.glue.models.cross_attention import CrossAttention
-from fairseq_posattn.lab.scoring.attention_maps import decoder_attention
+from fairseq_posattn.lab.inspection.attention import decoder_attention
 from support.commands import FULL_TREE
 from support.decoding import (
     check_kept_layers,

@@ -12,7 +12,6 @@ from fairseq_posattn.core.attention.mechanism import (
     Heads,
     Mechanism,
     NoOptions,
-    Observer,
     at_least_float32,
 )
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
@@ -50,7 +49,6 @@ __all__ = [
     "Mechanism",
     "MultiheadSelfAttention",
     "NoOptions",
-    "Observer",
     "PostAttention",
     "PreAttention",
     "QKVTransform",

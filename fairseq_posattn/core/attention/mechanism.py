@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Heads = tuple[int, ...] | None  # indices of attention heads; None: all heads
-
-
-class Observer(Protocol):
-    """A callback that receives the result of each stage of a layer, in the order of the pipeline.
-
-    The names of the tensors are defined by the calls to `tell` in pipeline.py and multihead.py.
-    """
-
-    def __call__(self, stage: str, mechanism: Mechanism | None, **tensors: Tensor) -> None:
-        """Receive the tensors of a stage; `mechanism` is None for stages of the layer itself."""
 
 
 @dataclass(frozen=True)

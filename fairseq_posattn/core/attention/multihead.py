@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import Mechanism, Observer
-from fairseq_posattn.core.attention.pipeline import attend, of_stage, tell
+from fairseq_posattn.core.attention.mechanism import Mechanism
+from fairseq_posattn.core.attention.pipeline import attend, of_stage
 from fairseq_posattn.core.attention.stages import PostAttention, PreAttention
 from fairseq_posattn.core.attention.supervised import Supervised
 from fairseq_posattn.errors import InputError
@@ -64,13 +64,12 @@ class MultiheadSelfAttention(nn.Module):
             nn.init.xavier_uniform_(self.out_proj.weight)
             nn.init.zeros_(self.out_proj.bias)
 
-    def before(self, x: Tensor, ctx: AttentionContext, observe: Observer | None = None) -> Tensor:
+    def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
         """Apply the mechanisms that change the layer's input x, of shape (T, B, C).
 
         Call this method before the layer's residual connection branches off.
         """
         for mechanism in of_stage(self.mechanisms.values(), PreAttention):
-            tell(observe, "before", mechanism, x=x)
             x = mechanism.before(x, ctx)
         return x
 
@@ -79,14 +78,13 @@ class MultiheadSelfAttention(nn.Module):
         x: Tensor,
         ctx: AttentionContext,
         need_weights: bool = False,
-        observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output and, if requested, the attention weights (otherwise None).
 
         The shapes are (T, B, C) for the output and (B, H, T, T) for the weights.
         """
         q, k, v = self.project(x)
-        return self.attend(x, q, k, v, ctx, need_weights, observe)
+        return self.attend(x, q, k, v, ctx, need_weights)
 
     def project(self, x: Tensor) -> list[Tensor]:
         """Project the input x, of shape (T, B, C), to queries, keys and values.
@@ -103,17 +101,15 @@ class MultiheadSelfAttention(nn.Module):
         v: Tensor,
         ctx: AttentionContext,
         need_weights: bool = False,
-        observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return what `forward` returns, given projected queries, keys and values.
 
         Incremental decoding also passes the keys and values of earlier steps.
         """
         mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
-        out, weights = attend(q, k, v, ctx, mechanisms, self.dropout_module, need_weights, observe)
+        out, weights = attend(q, k, v, ctx, mechanisms, self.dropout_module, need_weights)
         out = self.out_proj(out.permute(2, 0, 1, 3).reshape(x.shape))  # T B C
         for mechanism in of_stage(mechanisms, PostAttention):
-            tell(observe, "replace", mechanism, x=x, out=out)
             out = mechanism.replace(x, out, ctx)
         return out, weights
 

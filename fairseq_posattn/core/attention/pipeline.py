@@ -34,7 +34,7 @@ from fairseq_posattn.core.attention.kernels import (
     spread,
     sum_copies,
 )
-from fairseq_posattn.core.attention.mechanism import Mechanism, Observer
+from fairseq_posattn.core.attention.mechanism import Mechanism
 from fairseq_posattn.core.attention.stages import (
     FastPath,
     KeyBias,
@@ -64,28 +64,17 @@ def attend(
     mechanisms: Sequence[Mechanism] = (),
     dropout: nn.Module | None = None,
     need_weights: bool = False,
-    observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Return the output and, if requested, the weights before dropout (otherwise None).
 
         out, _ = attend(q, k, v, ctx, mechanisms)
 
     q and the output have the shape (B, H, Q, D), k and v the shape (B, H, K, D), and the weights
-    the shape (B, H, Q, K). An observer receives the result of each stage for the heads of
-    the mechanism that acts in it. With an observer, no fused kernel is used.
+    the shape (B, H, Q, K). If the weights are requested, no fused kernel is used.
     """
     for transform in of_stage(mechanisms, QKVTransform):
         q, k, v = transformed(transform, q, k, v, ctx)
-        tell(observe, "transform", transform, q=q, k=k, v=v)
-    return attend_transformed(q, k, v, ctx, mechanisms, dropout, need_weights, observe)
-
-
-def tell(
-    observe: Observer | None, stage: str, mechanism: Mechanism | None, **tensors: Tensor
-) -> None:
-    """Pass the tensors of a stage to the observer, if there is one."""
-    if observe is not None:
-        observe(stage, mechanism, **tensors)
+    return attend_transformed(q, k, v, ctx, mechanisms, dropout, need_weights)
 
 
 def attend_transformed(
@@ -96,29 +85,25 @@ def attend_transformed(
     mechanisms: Sequence[Mechanism] = (),
     dropout: nn.Module | None = None,
     need_weights: bool = False,
-    observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Return what `attend` returns, given queries, keys and values after all transforms."""
-    in_steps = need_weights or observe is not None
-    out = None if in_steps else fast_path(q, k, v, ctx, mechanisms, dropout)
+    out = None if need_weights else fast_path(q, k, v, ctx, mechanisms, dropout)
     if out is not None:
         return out, None
-    reach = None if in_steps else common_reach(ctx, mechanisms)
+    reach = None if need_weights else common_reach(ctx, mechanisms)
     if reach is not None:
         bands = Bands.of(ctx, reach, len(q))
         parts = bands.queries(q), bands.keys(k), bands.keys(v)
         out, _ = attend_transformed(*parts, bands.context, mechanisms, dropout)
         return bands.join(out), None
-    tell(observe, "transformed", None, q=q, k=k, v=v)
     single = k  # biases are computed for the original keys, not for their copies
-    copies, mask = 1, allowed_pairs(q, ctx, mechanisms, observe)
+    copies, mask = 1, allowed_pairs(q, ctx, mechanisms)
     for expansion in expansions(mechanisms):
-        keys, (k, v, mask) = k, expanded(expansion, k, v, mask)
-        tell(observe, "expand", expansion, keys=keys, mask=mask)
+        k, v, mask = expanded(expansion, k, v, mask)
         copies *= expansion.copies
-    if in_steps or not is_fused(ctx, mechanisms):
+    if need_weights or not is_fused(ctx, mechanisms):
         return explicit_attention(
-            q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights, single, observe
+            q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights, single
         )
     biases = [spread_bias(m, q, single, ctx) for m in mechanisms if isinstance(m, BIASES)]
     bias = repeat_keys(sum(biases[1:], start=biases[0]) if biases else None, copies)
@@ -191,20 +176,19 @@ def common_reach(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> int 
     return min(found) if found else None
 
 
-def spread_bias(
-    mechanism: ScoreBias | KeyBias,
-    q: Tensor,
-    k: Tensor,
-    ctx: AttentionContext,
-    observe: Observer | None = None,
-) -> Tensor:
-    """Return the bias of a mechanism for all heads, in the precision of the scores."""
+def bias_of(mechanism: ScoreBias | KeyBias, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
+    """Return the bias of a mechanism for its heads."""
     own = mechanism.on_heads(q)
     if isinstance(mechanism, KeyBias):
-        bias = mechanism.key_bias(own, mechanism.on_heads(k), ctx)
-    else:
-        bias = mechanism.bias(own, ctx)
-    tell(observe, "bias", mechanism, bias=bias)
+        return mechanism.key_bias(own, mechanism.on_heads(k), ctx)
+    return mechanism.bias(own, ctx)
+
+
+def spread_bias(
+    mechanism: ScoreBias | KeyBias, q: Tensor, k: Tensor, ctx: AttentionContext
+) -> Tensor:
+    """Return the bias of a mechanism for all heads, in the precision of the scores."""
+    bias = bias_of(mechanism, q, k, ctx)
     if bias.dtype != q.dtype:
         wider = bias.to(torch.promote_types(bias.dtype, q.dtype))
         bias = wider.clamp(min=lowest(q.dtype)).type_as(q)
@@ -215,7 +199,6 @@ def allowed_pairs(
     q: Tensor,
     ctx: AttentionContext,
     mechanisms: Sequence[Mechanism],
-    observe: Observer | None = None,
 ) -> Tensor | None:
     """Return the conjunction of all masks, broadcastable to (B, H, Q, K).
 
@@ -224,7 +207,6 @@ def allowed_pairs(
     masks = []
     for m in of_stage(mechanisms, ScoreMask):
         own = m.allowed(m.on_heads(q), ctx)
-        tell(observe, "mask", m, allowed=own)
         masks.append(spread(own, m.heads, q.size(1), elsewhere=True))
     masks += [mask for mask in (ctx.past, ctx.allowed) if mask is not None]
     return reduce(and_, masks) if masks else None
@@ -248,7 +230,6 @@ def explicit_attention(
     dropout: nn.Module | None,
     need_weights: bool,
     single: Tensor,
-    observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Compute output and weights step by step, for mechanisms that need scores or weights.
 
@@ -258,30 +239,22 @@ def explicit_attention(
     scores = scaled_scores(q, k)  # B H Q K, or copies·K
     for m in of_stage(mechanisms, (*BIASES, ScoreChange)):
         if isinstance(m, BIASES):
-            scores = scores + repeat_keys(spread_bias(m, q, single, ctx, observe), copies)
+            scores = scores + repeat_keys(spread_bias(m, q, single, ctx), copies)
         if isinstance(m, ScoreChange):
-            before, scores = scores, changed(m, m.change_scores, scores, q, ctx, copies)
-            tell(observe, "change_scores", m, before=before, after=scores)
+            scores = changed(m, m.change_scores, scores, q, ctx, copies)
     for supervised in of_stage(mechanisms, Supervised):
         of_heads = supervised.on_heads(softmax_scores(scores, mask))
         supervised.found = supervised.supervise(of_heads, ctx)
     weights = softmax_weights(scores, mask)
-    tell(observe, "softmax", None, weights=weights)
     for m in of_stage(mechanisms, WeightChange):
-        before, weights = weights, changed(m, m.change_weights, weights, q, ctx, copies)
+        weights = changed(m, m.change_weights, weights, q, ctx, copies)
         weights = forbidden_to_zero(weights, mask)
-        tell(observe, "change_weights", m, before=before, after=weights)
     kept: Tensor = weights if dropout is None else dropout(weights)
     out = kept @ v  # B H Q D
     for term in of_stage(mechanisms, ValueTerm):
         of_term = term.on_heads(sum_copies(kept, copies))
-        tell(observe, "value_term", term, weights=of_term)
         out = out + spread(term.value_term(of_term, ctx), term.heads, out.size(1))
-    if not need_weights and observe is None:
-        return out, None
-    weights = sum_copies(weights, copies)
-    tell(observe, "end", None, weights=weights)
-    return out, weights
+    return out, sum_copies(weights, copies) if need_weights else None
 
 
 def changed(

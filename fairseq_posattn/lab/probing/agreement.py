@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_posattn.lab.inspection.heads import looked_at, of_words
 from fairseq_posattn.lab.probing.results import HeadLooks, PlaceOffset, RelationHead
 from fairseq_posattn.lab.probing.words import WordTree
-from fairseq_posattn.lab.scoring.measured_heads import looked_at, of_words
 
 Counts = NDArray[np.int64]  # layers x heads
 PLACES = ("parent", "child", "previous", "next")

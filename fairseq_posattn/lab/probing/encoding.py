@@ -21,8 +21,8 @@ from fairseq_posattn.glue.models.config import plain_namespace
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.lab.scoring.attention_maps import weights_of
-from fairseq_posattn.lab.scoring.loaded_model import Loaded
+from fairseq_posattn.lab.inspection.attention import encoder_inputs, weights_of
+from fairseq_posattn.lab.inspection.model import Loaded
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.live.segmented import SegmentedLine, lines_of_pipeline, segment, spelled
 from fairseq_posattn.text.pipeline import TextPipeline, tokenized
@@ -252,7 +252,7 @@ class SentenceEncoder:
 
     def run(self, sample: dict) -> Batch:
         sample = self.loaded.to_device(sample)
-        fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
+        fields = encoder_inputs(sample)
         dictionary = self.task.source_dictionary
         layers, tokens = self.states(fields), fields["src_tokens"]
         if getattr(self.encoder, "left_pad", False):  # fairseq's LSTM pads on the right internally

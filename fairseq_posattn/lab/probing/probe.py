@@ -15,6 +15,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.version import __version__
+from fairseq_posattn.lab.inspection.model import Loaded, load
 from fairseq_posattn.lab.probing.check import tasks_in
 from fairseq_posattn.lab.probing.classifiers import Split, grid, tuned
 from fairseq_posattn.lab.probing.encoding import Codecs, SentenceEncoder
@@ -38,7 +39,6 @@ from fairseq_posattn.lab.probing.vectors import (
     of_sentences,
     read_text_vectors,
 )
-from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
 
 SENTEVAL = (100_000, 10_000, 10_000)
 NO_HIDDEN_LAYER = ("WC",)

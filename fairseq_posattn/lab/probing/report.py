@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from fairseq_posattn.io.visible import visible
+from fairseq_posattn.lab.inspection.plotting import INK, printable
 from fairseq_posattn.lab.probing.agreement import PLACES
 from fairseq_posattn.lab.probing.results import (
     TRAINED,
@@ -17,7 +18,7 @@ from fairseq_posattn.lab.probing.results import (
     row_name,
 )
 from fairseq_posattn.lab.probing.tables import Results, Row, all_tables, bounds
-from fairseq_posattn.lab.report.drawing import COLOURS, INK, drawing, printable
+from fairseq_posattn.lab.report.drawing import COLOURS, drawing
 from fairseq_posattn.lab.report.head_maps import HeadMap, MapGroup, shade
 from fairseq_posattn.lab.report.sections import ExtraSection
 

@@ -13,6 +13,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.progress import progress, say
 from fairseq_posattn.io.version import __version__
+from fairseq_posattn.lab.inspection.attention import shows_attention
 from fairseq_posattn.lab.probing.agreement import Agreement, best_heads, best_offsets, looks
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.lab.probing.given_trees import PARSED, parsed_file
@@ -21,7 +22,6 @@ from fairseq_posattn.lab.probing.results import Probes, Treebank, WordProbe
 from fairseq_posattn.lab.probing.structural import Sentences, scored, trained
 from fairseq_posattn.lab.probing.word_labels import labelled, selectivity
 from fairseq_posattn.lab.probing.words import WordPart
-from fairseq_posattn.lab.scoring.attention_maps import shows_attention
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks, read_labelled
 from fairseq_posattn.trees.sentence import Sentence
 

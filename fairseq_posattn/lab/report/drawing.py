@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,14 +12,14 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from fairseq_posattn.lab import lab_extra
+from fairseq_posattn.lab.inspection.plotting import INK, matplotlib_with
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-INK, PALE, BASELINE = "#3a4250", "#d9dde3", "#6b7280"
+PALE, BASELINE = "#d9dde3", "#6b7280"
 # Okabe and Ito's palette for colour-blind readers, without yellow and with a darker orange
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#d69500", "#56b4e9"]
 MARKERS = {  # matplotlib's name -> SVG path of the same shape, centred at (0, 0), for the legend
@@ -96,12 +95,9 @@ def drawing(
     name: str, size: tuple[float, float], title: str
 ) -> Iterator[tuple[Axes, Callable[[], str]]]:
     """Yield axes to draw on, and a function that returns the SVG after the block has ended."""
-    matplotlib = import_matplotlib()
     found: list[str] = []
-    with matplotlib.rc_context(), warnings.catch_warnings():
+    with matplotlib_with({**STYLE, "svg.hashsalt": name}) as matplotlib, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # browsers can draw letters that matplotlib's font lacks
-        matplotlib.rcdefaults()  # ignore a user's matplotlibrc
-        matplotlib.rcParams.update({**STYLE, "svg.hashsalt": name})
         figure = matplotlib.figure.Figure(size, layout="constrained")
         axes = figure.add_subplot()
         axes.set_title(title)
@@ -109,15 +105,6 @@ def drawing(
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
         found.append(inline(file.getvalue(), name, title))
-
-
-def import_matplotlib():
-    """Import matplotlib; if it is missing, raise an InputError that explains how to install it."""
-    # fairseq enables debug messages of all libraries
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    with lab_extra("the figures need"):
-        import matplotlib.figure
-    return matplotlib
 
 
 def inline(text: str, name: str, title: str) -> str:
@@ -153,8 +140,3 @@ def prefixed(key: str, value: str, name: str) -> str:
     if key.endswith("href") and value.startswith("#"):
         return f"#{name}-{value[1:]}"
     return re.sub(r"url\(#", f"url(#{name}-", value)
-
-
-def printable(name: str) -> str:
-    """Replace characters that XML does not allow."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]", "\ufffd", name)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from fairseq_posattn.lab.report.drawing import INK, Look, drawing, printable
+from fairseq_posattn.lab.inspection.plotting import INK, printable
+from fairseq_posattn.lab.report.drawing import Look, drawing
 from fairseq_posattn.lab.report.systems import (
     buckets_of,
     curve_of,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fairseq_posattn.io.records import known
 from fairseq_posattn.lab.scoring.cells import NONE
-from fairseq_posattn.lab.scoring.head_record import Head, Heads
+from fairseq_posattn.lab.scoring.inspection_record import Head, Heads
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
 MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -17,8 +18,7 @@ MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Shade:
+class Shade(NamedTuple):
     """A cell of a heat map.
 
     share: shade of the cell, from 0 (smallest value) to 1 (largest value).
@@ -28,8 +28,7 @@ class Shade:
     share: float
 
 
-@dataclass(frozen=True)
-class HeadMap:
+class HeadMap(NamedTuple):
     """A heat map with one row per layer and one column per head."""
 
     title: str
@@ -38,40 +37,30 @@ class HeadMap:
 
 @dataclass(frozen=True)
 class MapGroup:
-    """Heat maps under a common heading, such as those of one model."""
+    """Heat maps of the heads of one model, under a common heading.
+
+    system: the scored system, whose symbol is shown in the heading.
+    learnt: one row per learnt value and layer, with the location in the model, the name of the
+        value, and one cell per head.
+    """
 
     title: str
     maps: Sequence[HeadMap]
+    system: ScoredSystem | None = None
+    note: str = ""
+    learnt: Sequence[tuple[str, str, list[str]]] = ()
 
     @property
     def columns(self) -> int:
         return max((len(row) for one in self.maps for row in one.rows), default=0)
 
 
-@dataclass(frozen=True)
-class ShownHeads:
-    """The heat maps and learnt values of one system.
-
-    learnt: one row per learnt value and layer, with the location in the model, the name of the
-        value, and one cell per head.
-    """
-
-    system: ScoredSystem
-    about: str
-    maps: list[HeadMap]
-    learnt: list[tuple[str, str, list[str]]]
-    columns: int
-
-
-def all_heads(systems: Sequence[ScoredSystem]) -> list[ShownHeads]:
-    shown = []
-    for system in systems:
-        if found := system.heads:
-            maps = [one for name in MEASURES if (one := map_of(found.heads, name))]
-            columns = max((head.head + 1 for head in found.heads), default=0)
-            learnt = list(learnt_rows(found, columns))
-            shown.append(ShownHeads(system, about(found), maps, learnt, columns))
-    return shown
+def map_group(system: ScoredSystem) -> MapGroup:
+    """Return the heat maps and learnt values of a scored system."""
+    found = system.heads
+    maps = [one for name in MEASURES if (one := map_of(found.heads, name))]
+    group = MapGroup(system.system, maps, system, f"Encoder, {about(found)}.")
+    return replace(group, learnt=list(learnt_rows(found, group.columns)))
 
 
 def about(found: Heads) -> str:

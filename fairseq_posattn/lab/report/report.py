@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairseq_posattn.io.records import as_document
-from fairseq_posattn.lab.report import head_maps, score_tables, side_by_side
-from fairseq_posattn.lab.report.arcs import tree_svg
+from fairseq_posattn.lab.inspection.page import render
+from fairseq_posattn.lab.inspection.tree import tree_svg
+from fairseq_posattn.lab.report import head_maps, score_tables, sections
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.figures import Plotter
-from fairseq_posattn.lab.report.sections import ExtraSection, gaps, grouped, parts, speeds
+from fairseq_posattn.lab.report.sections import ExtraSection
 from fairseq_posattn.lab.report.systems import TITLE, by_test
-from fairseq_posattn.lab.scoring.example_record import Example
+from fairseq_posattn.lab.scoring.inspection_record import Example
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 from fairseq_posattn.trees.drawing import TreeLayout
 
@@ -65,17 +65,15 @@ def page(
     script = (PAGE / "page.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()  # the page's CSP allows only this script
     compared = [system for system in systems if system.baseline]
-    environment = Environment(
-        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined
-    )
-    environment.globals |= {
-        "score_rows": score_tables.score_rows,
-        "unique_names": unique_names,
-        "about_test": about_test,
-    }
-    return environment.get_template("page.html").render(
+    heads = [head_maps.map_group(system) for system in systems if system.heads]
+    return render(
+        PAGE / "page.html",
+        score_rows=score_tables.score_rows,
+        gap_rows=score_tables.gap_rows,
+        measures=sections.MEASURES,
+        unique_names=unique_names,
+        about_test=about_test,
         title=title,
-        css=Markup((PAGE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_digest=f"sha256-{base64.b64encode(digest).decode()}",
         facts=facts(systems),
@@ -85,12 +83,19 @@ def page(
         compared=compared,
         signatures=score_tables.signatures(systems),
         differences=score_tables.differences(compared),
-        different=side_by_side.all_pairs(compared),
-        gaps=gaps(compared, plotter),
+        different=sections.all_pairs(compared),
+        gaps=sections.gaps(compared, plotter),
         orders=score_tables.ORDERS,
-        plots=[s for s in (*grouped(systems, plotter), *speeds(systems, plotter)) if s.tests],
-        heads=head_maps.all_heads(systems),
-        extra=[*parts(systems), *extra],
+        plots=[
+            one
+            for one in (*sections.grouped(systems, plotter), *sections.speeds(systems, plotter))
+            if one.tests
+        ],
+        extra=[
+            *([ExtraSection("heads", "Attention heads", groups=heads)] if heads else []),
+            *sections.parts(systems),
+            *extra,
+        ],
         examples=list(all_examples(systems)),
         example_systems=[name_of(s, systems) for s in systems if s.examples],
     )

@@ -1,13 +1,15 @@
-"""Assemble the report sections that contain figures."""
+"""Assemble the report sections: figures, tables, and translations of two systems side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from fairseq_posattn.lab.report import score_tables
 from fairseq_posattn.lab.report.figures import HALF, KINDS, THIRD, WORD_KINDS, Plotter, main_of
 from fairseq_posattn.lab.report.head_maps import MapGroup
 from fairseq_posattn.lab.report.systems import (
@@ -20,19 +22,19 @@ from fairseq_posattn.lab.report.systems import (
 )
 from fairseq_posattn.lab.scoring.part_tables import part_tables
 from fairseq_posattn.lab.scoring.plain_tables import Table
-from fairseq_posattn.lab.scoring.score_record import ScoredSystem
+from fairseq_posattn.lab.scoring.score_record import ComparedSentence, ScoredSystem
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}
 INTERVALS = "Thin lines are 95 % intervals over sentences and, for several runs, over trainings."
 
+Parts = list[tuple[str, bool]]  # consecutive parts of a text, and whether they differ
 
-@dataclass(frozen=True)
-class TestSet:
-    """The systems, figures and table rows of one test set in a section."""
+
+class TestSet(NamedTuple):
+    """The systems and figures of one test set in a section."""
 
     systems: list[ScoredSystem]
     figures: list[Markup]
-    rows: dict[str, list] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class ExtraSection:
     id: str
     title: str
     figures: Sequence[Markup] = ()
-    tables: Sequence[Table] = field(default_factory=tuple)
+    tables: Sequence[Table] = ()
     groups: Sequence[MapGroup] = ()
 
 
@@ -68,25 +70,20 @@ def by_test_set(
     has: function that selects the systems to include.
     drawn: function that returns the figures of a group, given a suffix for their names.
     """
-    found = {}
-    for k, (test, group) in enumerate(by_test([s for s in systems if has(s)]).items()):
-        found[test] = TestSet(group, [Markup(figure) for figure in drawn(group, f"test{k}")])
-    return found
+    tests = by_test(filter(has, systems))
+    return {
+        test: TestSet(group, [Markup(figure) for figure in drawn(group, f"test{k}")])
+        for k, (test, group) in enumerate(tests.items())
+    }
 
 
 def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet]:
-    """Return figures and tables of the differences from the baseline by n-gram order.
-
-    The result contains one entry per test set.
-    """
-    found = by_test_set(
+    """Return figures of the differences from the baseline by n-gram order, for each test set."""
+    return by_test_set(
         systems,
         gaps_of,
         lambda group, name: [plotter.gaps(group, m, f"gap-{m}-{name}") for m in MEASURES],
     )
-    for one in found.values():
-        one.rows.update({t: score_tables.gap_rows(one.systems, m) for m, t in MEASURES.items()})
-    return found
 
 
 def grouped(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
@@ -146,4 +143,42 @@ def speeds(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
     return [
         Section("speed", "Speed", decoding, with_legend=False, whole=True),
         Section("curves", "Training", curves, whole=True, note=note),
+    ]
+
+
+def all_pairs(
+    systems: Sequence[ScoredSystem],
+) -> list[tuple[ScoredSystem, list[tuple[ComparedSentence, Parts, Parts]]]]:
+    """Return for each system the sentences whose translations differ most from the baseline's.
+
+    Each sentence is followed by the parts of the baseline's translation and those of the system's.
+    """
+    return [
+        (system, [(one, *marked(one.baseline, one.translation)) for one in found])
+        for system in systems
+        if (found := (system.baseline and system.baseline.sentences) or [])
+    ]
+
+
+def marked(before: str, after: str) -> tuple[Parts, Parts]:
+    """Split two texts into parts that are equal in both texts and parts that differ.
+
+    The texts are compared word by word or, if they contain no spaces, character by character.
+    """
+    space = " " if " " in before or " " in after else ""
+    ours, theirs = (text.split() if space else list(text) for text in (after, before))
+    matcher = SequenceMatcher(None, theirs, ours, autojunk=False)
+    same: tuple[set[int], set[int]] = (set(), set())
+    for block in matcher.get_matching_blocks():
+        same[0].update(range(block.a, block.a + block.size))
+        same[1].update(range(block.b, block.b + block.size))
+    return joined(theirs, same[0], space), joined(ours, same[1], space)
+
+
+def joined(units: Sequence[str], same: set[int], space: str) -> Parts:
+    """Merge adjacent words (or characters) that are equal in both texts, and those that differ."""
+    numbered = [(unit, k not in same) for k, unit in enumerate(units)]
+    return [
+        (space.join(unit for unit, _ in group), differs)
+        for differs, group in groupby(numbered, key=lambda one: one[1])
     ]

@@ -18,9 +18,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.lab.scoring import training_log
-from fairseq_posattn.lab.scoring.example_record import Example, read_examples
 from fairseq_posattn.lab.scoring.generate_log import speed
-from fairseq_posattn.lab.scoring.head_record import read_heads
+from fairseq_posattn.lab.scoring.inspection_record import Example, read_examples, read_heads
 from fairseq_posattn.lab.scoring.metrics import buckets, ngrams, words
 from fairseq_posattn.lab.scoring.metrics.comparison import (
     compared,

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import ABSENT, Open
-from fairseq_posattn.lab.scoring.example_record import Example
-from fairseq_posattn.lab.scoring.head_record import Heads
+from fairseq_posattn.lab.scoring.inspection_record import Example, Heads
 from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 
 EXACT = "exact"  # the share of sentences that equal a reference

@@ -9,12 +9,12 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+from fairseq_posattn.lab.inspection.model import Loaded
 from fairseq_posattn.lab.probing import encoding, vectors
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.lab.probing.probe import Probing
 from fairseq_posattn.lab.probing.request import ProbeRequest
 from fairseq_posattn.lab.probing.vectors import POOLINGS, VectorFile, of_sentences
-from fairseq_posattn.lab.scoring.loaded_model import Loaded
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE, PLUGIN
 from support.in_process import build

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from fairseq_posattn.io.records import as_document
+from fairseq_posattn.lab.inspection.model import load
 from fairseq_posattn.lab.probing import encoding, vectors
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.lab.probing.making.make import Made
@@ -25,7 +26,6 @@ from fairseq_posattn.lab.probing.results import (
     read_probes,
 )
 from fairseq_posattn.lab.probing.tables import Results, accuracies, interval, intervals
-from fairseq_posattn.lab.scoring.loaded_model import load
 from fairseq_posattn.trees.conllu import read_conllu
 from support import parse_toys
 from support.commands import FULL_TREE, PLUGIN

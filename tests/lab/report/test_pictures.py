@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.lab.pictures.figure import sheet
-from fairseq_posattn.lab.pictures.picture import make_picture
+from fairseq_posattn.lab.inspection.figure import sheet
+from fairseq_posattn.lab.inspection.picture import make_picture
+from fairseq_posattn.lab.inspection.tree import tree_svg
 from fairseq_posattn.lab.report import figures
-from fairseq_posattn.lab.report.arcs import tree_svg
 from fairseq_posattn.trees.drawing import TreeLayout
 from fairseq_posattn.trees.sentence import Sentence
 from support.scored_systems import both

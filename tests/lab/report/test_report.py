@@ -3,53 +3,18 @@
 import json
 import re
 import sys
-from html.parser import HTMLParser
 from itertools import combinations
 
 import pytest
 
-from fairseq_posattn.cli import report as command
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.report.arcs import tree_svg
+from fairseq_posattn.lab.inspection.tree import tree_svg
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.systems import read_systems
 from fairseq_posattn.trees.drawing import TreeLayout, arcs_of
+from support.html import Parsed
+from support.in_process import end_of
 from support.scored_systems import BLEU, HOSTILE, both, scored
-
-
-class Parsed(HTMLParser):
-    """This parser collects elements with their attributes, and the text of table rows."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.rows, self.texts, self.inside = [], [], [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        self.inside.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_data(self, data):
-        if "script" not in self.inside[-1:] and "style" not in self.inside[-1:]:
-            self.texts.append(data)
-        if self.rows and {"td", "th"} & set(self.inside):
-            self.rows[-1][-1] += data.strip() and f" {data.strip()}"
-
-    def handle_endtag(self, tag):
-        while self.inside and self.inside.pop() != tag:
-            pass
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
-
-    def sections(self):
-        return [attributes["id"] for attributes in self.all("section")]
-
 
 EVERY = ["scores", "significance", "gaps", "buckets", "words", "speed", "curves", "heads"]
 EVERY += ["examples"]
@@ -335,24 +300,18 @@ def test_without_matplotlib(page, monkeypatch):
     assert page(without(scored(baseline=None), "buckets", "words", "speed", "training"))
 
 
-def test_without_jinja(write_results, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "fairseq_posattn.lab.report.report")
+def test_without_jinja(tmp_path, monkeypatch):
+    for name in ("report.report", "inspection.page"):
+        monkeypatch.delitem(sys.modules, f"fairseq_posattn.lab.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.setattr(sys, "argv", ["report", "x.json", "--out", str(tmp_path / "r.html")])
-    with pytest.raises(InputError, match=r"needs the package jinja2; install it with pip install"):
-        command.main()
+    line = end_of("report", "x.json", "--out", tmp_path / "r.html")
+    assert "needs the package jinja2; install it with pip install" in line
 
 
-def test_command(write_results, tmp_path, monkeypatch, capsys):
-    paths = [str(path) for path in write_results(*both())]
-    arguments = ["report", *paths, "--out", str(tmp_path / "r.html"), "--title", "A & B"]
-    monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit) as ended:
-        command.command()
-    assert ended.value.code == 0
-    assert "<title>A &amp; B</title>" in (tmp_path / "r.html").read_text(encoding="utf-8")
+def test_command(write_results, tmp_path):
+    paths, out = write_results(*both()), tmp_path / "r.html"
+    assert end_of("report", *paths, "--out", out, "--title", "A & B") == ""
+    assert "<title>A &amp; B</title>" in out.read_text(encoding="utf-8")
     write_results("{")
-    with pytest.raises(SystemExit) as ended:
-        command.command()
-    assert ended.value.code == 1
-    assert capsys.readouterr().err.startswith(f"error: {paths[0]}: the file is damaged")
+    line = end_of("report", *paths, "--out", out)
+    assert line.startswith(f"error: {paths[0]}: the file is damaged")

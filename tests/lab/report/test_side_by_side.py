@@ -8,7 +8,7 @@ from sacrebleu.metrics import CHRF
 
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.lab.report import report
-from fairseq_posattn.lab.report.side_by_side import marked
+from fairseq_posattn.lab.report.sections import marked
 from fairseq_posattn.lab.report.systems import read_systems
 from fairseq_posattn.lab.scoring.metrics.comparison import most_different
 from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings, Translations

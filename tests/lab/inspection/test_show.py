@@ -16,18 +16,17 @@ from fairseq_posattn.core.attention import (
     ScoreChange,
     WeightChange,
 )
-from fairseq_posattn.core.specification import parse_numbers
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.pictures.layer import make_layer, move_neutral, word_vectors
-from fairseq_posattn.lab.pictures.picture import make_picture
-from fairseq_posattn.lab.pictures.rows import Kind, limits, scale_labels
-from fairseq_posattn.lab.pictures.sentence import BUILT_IN, END, context, sentence_of_text
-from fairseq_posattn.lab.pictures.trace import Trace
+from fairseq_posattn.lab.inspection.layer import make_layer, move_neutral, word_vectors
+from fairseq_posattn.lab.inspection.picture import make_picture
+from fairseq_posattn.lab.inspection.rows import Kind, limits, scale_labels
+from fairseq_posattn.lab.inspection.sentence import BUILT_IN, END, context, sentence_of_text
+from fairseq_posattn.lab.inspection.trace import trace
 from fairseq_posattn.trees.sentence import Sentence
 from support import reference
 from support import reference_mechanisms as slow
+from support.panels import HEADS, matrices
 
-HEADS = 4
 SENTENCE = Sentence(["the", "cat", "sleeps", "on", "the"], [2, 3, 0, 5, 3])
 TREE = (SENTENCE.parents, [1] * 5)
 PIECES = range(6)
@@ -44,21 +43,7 @@ def layer_of(specification, seed=3):
 
 
 def rows_of(specification):
-    return Trace(*layer_of(specification)).run()
-
-
-def matrices(row):
-    """A matrix for each head: a panel of several heads stands for each of them."""
-    found = {
-        head: torch.as_tensor(panel.values) for panel in row.panels for head in heads(panel.label)
-    }
-    return torch.stack([found[head] for head in sorted(found)])
-
-
-def heads(label):
-    """Return the numbers of the heads that a label names: 'heads 0–1, 3' -> 0, 1, 3."""
-    numbers = label.split(maxsplit=1)[1].replace("–", "-").replace(", ", "|")
-    return range(HEADS) if label == "all heads" else parse_numbers(numbers)
+    return trace(*layer_of(specification))
 
 
 def only(rows, title):
@@ -113,7 +98,7 @@ def slow_weights(layer, x, parts):
 @pytest.mark.parametrize("specification", [*PARTS, *SEVERAL])
 def test_the_weights_at_both_ends_are_those_of_loops(specification):
     layer, x, ctx = layer_of(specification)
-    rows = Trace(layer, x, ctx).run()
+    rows = trace(layer, x, ctx)
     assert [rows[0].kind, rows[-1].kind] == [Kind.WEIGHTS, Kind.WEIGHTS]
     near(matrices(rows[0]), slow_weights(layer, x, []))
     near(matrices(rows[-1]), slow_weights(layer, x, slow_parts(layer)))
@@ -174,7 +159,7 @@ def test_the_size_of_what_is_added_to_values():
     layer, x, ctx = layer_of("relative(max=2)")
     values = layer.mechanisms["relative"].values[0].detach()
     expected = table(lambda i, j: float(values[reference.relative_index(i, j, 2)].norm()))
-    near(only(Trace(layer, x, ctx).run(), "norm of the term added"), expected)
+    near(only(trace(layer, x, ctx), "norm of the term added"), expected)
 
 
 def test_nothing_is_added_to_the_value_of_a_key_that_a_mask_forbids():
@@ -196,7 +181,7 @@ def test_the_bell_of_local_hard():
     [part] = slow_parts(layer)
     ones = [[torch.tensor(1.0, dtype=torch.double) for _ in PIECES] for _ in PIECES]
     bells = [torch.tensor(part.change_weights(ones, q, h)) for h in range(HEADS)]
-    found = only(Trace(layer, x, ctx).run(), "factor of the weights")
+    found = only(trace(layer, x, ctx), "factor of the weights")
     near(found, torch.stack(bells))
 
 
@@ -209,11 +194,11 @@ def slow_field(function, x):
 
 def test_receptive_fields():
     layer, x, ctx = layer_of("cnn(layers=1, kernel=3)")
-    found = only(Trace(layer, x, ctx).run(), "influence of each word")
+    found = only(trace(layer, x, ctx), "influence of each word")
     near(found, slow_field(lambda x: layer.before(x, ctx), x))
     assert torch.equal(found[0] > 0, table(lambda i, j: abs(i - j) <= 1))
     layer, x, ctx = layer_of("block")
-    found = only(Trace(layer, x, ctx).run(), "influence of each word")
+    found = only(trace(layer, x, ctx), "influence of each word")
     near(found, slow_field(lambda x: layer(x, ctx)[0], x))
     assert (found > 0).all()  # through the vectors of the blocks
 
@@ -370,18 +355,9 @@ class Sparse(WeightChange):
         return weights.masked_fill(weights < 0.02, 0.0)
 
 
-class Halved(WeightChange):
-    """Each weight becomes half of it."""
-
-    name = "halved"
-
-    def change_weights(self, weights, q, ctx):
-        return weights / 2
-
-
 @pytest.fixture
 def own(monkeypatch):
-    for mechanism in (Plus, Upside, Scaled, Sparse, Halved):
+    for mechanism in (Plus, Upside, Scaled, Sparse):
         monkeypatch.setitem(MECHANISMS, mechanism.name, mechanism)
 
 
@@ -404,12 +380,10 @@ def test_what_leaves_all_weights_of_a_window_is_no_factor_of_one(others, drawn, 
     assert [row.title.partition(";")[0] for row in rows if row.mechanism == "sparse"] == drawn
 
 
-def test_weights_after_the_softmax_are_those_before_any_change(own):
-    """The second change finds weights that the first has halved; their rows sum to 1/2."""
-    weights = only(
-        rows_of("halved + convolved_2d + window(size=3)"), "attention weights after the softmax"
-    )
-    near(weights.sum(dim=-1), 1)
+def test_weights_after_the_softmax_are_those_before_any_change():
+    """The second change finds weights that the first has made smaller; their rows sum to less."""
+    specification = "local_hard(reach=2) + convolved_2d"
+    near(only(rows_of(specification), "attention weights after the softmax").sum(dim=-1), 1)
 
 
 @pytest.mark.parametrize("specification", ["scaled", "scaled + window(size=3)"])

@@ -2,23 +2,22 @@
 
 import base64
 import json
-import sys
 
 import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.cli import examples as command
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.inspection.attention import encoder_attention
+from fairseq_posattn.lab.inspection.examples import examples
+from fairseq_posattn.lab.inspection.model import ExampleRequest, load
+from fairseq_posattn.lab.inspection.source import read_trees
 from fairseq_posattn.lab.report.report import ShownExample
-from fairseq_posattn.lab.scoring.attention_export import ExampleRequest, examples, read_trees
-from fairseq_posattn.lab.scoring.attention_maps import attention
-from fairseq_posattn.lab.scoring.example_record import read_examples
-from fairseq_posattn.lab.scoring.loaded_model import load
+from fairseq_posattn.lab.scoring.inspection_record import read_examples
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE, make_toy_data
-from support.in_process import batch, generate, hypotheses_and_scores, train
+from support.in_process import batch, end_of, generate, hypotheses_and_scores, train
 
 NUMBERS = [17, 0, 5]
 KINDS = {
@@ -154,8 +153,8 @@ def test_attention_of_a_stock_model(found, models, toy_data):
     stock.task.load_dataset("test")
     sample = batch(stock.task, "test", [17])
     before = encoder(sample["net_input"]["src_tokens"])["encoder_out"][0]
-    first = attention(stock.model, sample)
-    second = attention(ours.model, sample)
+    first = encoder_attention(stock.model, sample)
+    second = encoder_attention(ours.model, sample)
     np.testing.assert_allclose(first, second, atol=1e-5)
     after = encoder(sample["net_input"]["src_tokens"])["encoder_out"][0]
     torch.testing.assert_close(before, after)
@@ -265,22 +264,13 @@ def test_data_of_another_vocabulary(models, tmp_path):
     [
         (["--path", "nothing.pt"], "error: nothing.pt: there is no such checkpoint"),
         (["--gen-subset", "dev"], "error: Dataset not found: dev"),
-        (["DATA", "nowhere"], "nowhere: there is no such folder"),
+        (["nowhere"], "error: nowhere: there is no such folder"),
     ],
 )
-def test_what_is_not_there(models, toy_data, monkeypatch, capsys, tmp_path, changes, message):
-    options = {"--path": models["plain"], "--sentences": 0, "--out": tmp_path / "examples.json"}
-    data = toy_data
-    if changes[0] == "DATA":
-        data = changes[1]
-    else:
-        options[changes[0]] = changes[1]
-    pairs = [str(part) for pair in options.items() for part in pair]
-    monkeypatch.setattr(sys, "argv", ["examples", str(data), *pairs])
-    with pytest.raises(SystemExit) as ended:
-        command.command()
-    assert ended.value.code == 1
-    assert message in capsys.readouterr().err
+def test_what_is_not_there(models, toy_data, tmp_path, changes, message):
+    data = [] if changes == ["nowhere"] else [toy_data]
+    options = ["--path", models["plain"], "--sentences", 0, "--out", tmp_path / "examples.json"]
+    assert end_of("examples", *data, *options, *changes).startswith(message)
     assert not (tmp_path / "examples.json").exists()
 
 
@@ -288,9 +278,6 @@ def test_command(found, models, toy_data, monkeypatch, tmp_path):
     """It runs from another folder, with the data named from there."""
     monkeypatch.chdir(toy_data.parent)
     out = tmp_path / "examples.json"
-    arguments = ["./data", "--path", str(models["tree"]), "--beam", "2", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", ["x", *arguments, "--sentences", *map(str, NUMBERS)])
-    with pytest.raises(SystemExit) as ended:
-        command.command()
-    assert ended.value.code == 0
+    arguments = ["./data", "--path", models["tree"], "--beam", 2, "--out", out]
+    end_of("examples", *arguments, "--sentences", *NUMBERS)
     assert json.loads(out.read_text(encoding="utf-8")) == found["tree"]

@@ -107,11 +107,10 @@ def panels(values: Tensor, heads: Sequence[int], count: int) -> tuple[Panel, ...
     count: number of all heads in the layer.
     """
     groups: list[list[int]] = []
-    for row in range(len(heads)):
-        for group in groups:
-            if torch.equal(values[row], values[group[0]]):
-                group.append(row)
-                break
+    for row, matrix in enumerate(values):
+        equal = [group for group in groups if torch.equal(matrix, values[group[0]])]
+        if equal:
+            equal[0].append(row)
         else:
             groups.append([row])
     found = []

@@ -2,18 +2,16 @@
 
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
 
-from fairseq_posattn.cli import heads as command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import as_document
-from fairseq_posattn.lab.scoring.head_record import read_heads
-from fairseq_posattn.lab.scoring.measured_heads import Sums
+from fairseq_posattn.lab.inspection.heads import HeadStatistics
+from fairseq_posattn.lab.scoring.inspection_record import read_heads
 from fairseq_posattn.trees.conllu import read_conllu
-from support.in_process import train
+from support.in_process import end_of, train
 
 PARENTS = [2, 0, 2, 3]
 COUNTS = [1, 2, 1, 3]
@@ -49,7 +47,7 @@ def by_loops(weights, layer, head):
 
 
 def test_the_figures_of_each_head():
-    weights, sums = random_weights(), Sums()
+    weights, sums = random_weights(), HeadStatistics()
     sums.add(weights)
     sums.add_tree(weights, COUNTS, PARENTS)
     record = sums.record()
@@ -63,7 +61,7 @@ def test_the_figures_of_each_head():
 
 def test_words_without_pieces_are_left_out():
     """The third word shares the pieces of another one, as in a multiword token."""
-    weights, sums, plain = random_weights(), Sums(), Sums()
+    weights, sums, plain = random_weights(), HeadStatistics(), HeadStatistics()
     sums.add(weights)
     sums.add_tree(weights, [1, 2, 0, 1, 3], [2, 0, 2, 2, 4])
     plain.add(weights)
@@ -76,7 +74,7 @@ def test_words_without_pieces_are_left_out():
 
 def test_sentences_count_by_their_queries_and_words():
     """Two sentences that are the same one give its figures; without a tree there is no share."""
-    weights, once, twice = random_weights(), Sums(), Sums()
+    weights, once, twice = random_weights(), HeadStatistics(), HeadStatistics()
     for sums, times in ((once, 1), (twice, 2)):
         for _ in range(times):
             sums.add(weights)
@@ -86,26 +84,25 @@ def test_sentences_count_by_their_queries_and_words():
     once.add_tree(weights[..., :2, :2], [1], [0])  # one word has no other one
     assert once.words == 0
     with pytest.raises(InputError, match="the subset is empty; choose another"):
-        Sums().record()
+        HeadStatistics().record()
 
 
 def test_weights_above_one_are_shares_of_their_sum():
     """Convolved attention need not sum to 1."""
-    sums = Sums()
+    sums = HeadStatistics()
     sums.add(3 * random_weights())
     expected = by_loops(random_weights(), 0, 0)
     found = sums.record().heads[0]
     assert (found.entropy, found.distance) == pytest.approx(expected[:2])
 
 
-def test_what_a_decoder_predicts_of_the_source(toy_data, tmp_path, monkeypatch):
+def test_what_a_decoder_predicts_of_the_source(toy_data, tmp_path):
     """The centres of local attention are means over sentences, and lie inside of the sources."""
     options = ["--cross-attention", "local_soft", "--max-update", "2", "--disable-validation"]
     train(toy_data, tmp_path / "run", *options)
     checkpoint, out = tmp_path / "run/checkpoint_last.pt", tmp_path / "heads.json"
     arguments = [toy_data, "--path", checkpoint, "--cpu", "--first", 5, "--out", out]
-    monkeypatch.setattr(sys, "argv", ["posattn heads", *map(str, arguments)])
-    command.main()
+    end_of("heads", *arguments)
     place = "decoder.layers.0.encoder_attn"
     found = {number.name: number for number in read_heads(out).numbers if number.place == place}
     assert set(found) == {"centre minus query", "width of the window"}
@@ -116,7 +113,7 @@ def test_what_a_decoder_predicts_of_the_source(toy_data, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("attention", ["relative + tree_relative", "gaussian@0"])
-def test_the_command(attention, toy_data, tmp_path, monkeypatch):
+def test_the_command(attention, toy_data, tmp_path):
     tree = ["--encoder-positions", "sequence + tree_depth"] if "tree" in attention else []
     options = ["--encoder-attention", attention, *tree, "--max-update", "2"]
     train(toy_data, tmp_path / "run", *options, "--disable-validation")
@@ -124,8 +121,7 @@ def test_the_command(attention, toy_data, tmp_path, monkeypatch):
     path = tmp_path / "run/checkpoint_last.pt"
     arguments = [toy_data, "--path", path, "--cpu", "--first", 7, "--trees", conllu]
     arguments += ["--out", tmp_path / "heads.json"]
-    monkeypatch.setattr(sys, "argv", ["posattn heads", *map(str, arguments)])
-    command.main()
+    end_of("heads", *arguments)
     found = read_heads(tmp_path / "heads.json")
     trees = list(read_conllu(conllu))[:7]
     assert (found.sentences, found.words) == (7, sum(len(tree.words) for tree in trees))

@@ -1,19 +1,19 @@
 """posattn show --path: a layer of a trained encoder, with the weights of its forward pass."""
 
-import re
 import sys
 
 import pytest
 import torch
 
-from fairseq_posattn.lab.pictures.sentence import sentence_of_file, sentence_of_text
-from fairseq_posattn.lab.pictures.trained import trained_picture
-from fairseq_posattn.lab.scoring.attention_maps import attention
-from fairseq_posattn.lab.scoring.loaded_model import load
+from fairseq_posattn.lab.inspection.attention import encoder_attention
+from fairseq_posattn.lab.inspection.model import load
+from fairseq_posattn.lab.inspection.sentence import sentence_of_file, sentence_of_text
+from fairseq_posattn.lab.inspection.trained import trained_picture
 from fairseq_posattn.text.live.parser_process import LiveParser, answer
 from support.commands import run
 from support.files import lines_of
 from support.in_process import batch, end_of, train
+from support.panels import matrices
 
 NUMBER, LAYER = 3, 1
 
@@ -21,19 +21,7 @@ NUMBER, LAYER = 3, 1
 def expected(checkpoint, data, sentence=NUMBER):
     """The weights of a sentence of the data, heads x queries x keys of each layer."""
     model, task, _ = load(checkpoint, str(data), cpu=True)
-    return torch.as_tensor(attention(model, batch(task, "test", [sentence])))
-
-
-def drawn(row):
-    """The matrices of a row, of which one may stand for several heads."""
-    found = {}
-    for panel in row.panels:
-        names = re.sub(r"all heads", "0–3", panel.label).removeprefix("heads ")
-        for part in names.removeprefix("head ").split(", "):
-            first, _, last = part.partition("–")
-            heads = range(int(first), int(last or first) + 1)
-            found.update(dict.fromkeys(heads, torch.as_tensor(panel.values)))
-    return torch.stack([found[head] for head in sorted(found)])
+    return torch.as_tensor(encoder_attention(model, batch(task, "test", [sentence])))
 
 
 @pytest.mark.parametrize("kind", ["stanza", pytest.param("unigram-stanza", marks=pytest.mark.long)])
@@ -56,7 +44,7 @@ def test_raw_text_and_a_given_tree_give_the_weights_of_the_data(corpus, kind, mo
     parsed = trained_picture(checkpoint, raw, sentence_of_text(raw), LAYER)
     assert "parse" in asked
     for picture in (given, parsed):
-        torch.testing.assert_close(drawn(picture.rows[-1]), weights)
+        torch.testing.assert_close(matrices(picture.rows[-1]), weights)
         assert picture.tree.words == sentence.words
         assert [one.name for one in picture.mechanisms] == ["relative", "tree_relative"]
 
@@ -75,9 +63,9 @@ def test_a_model_that_normalises_before_attention(prenorm, toy_data):
     sentence, weights = sentence_of_text(pieces), expected(prenorm, toy_data)
     for layer in (0, 1):
         picture = trained_picture(prenorm, pieces, sentence, layer)
-        torch.testing.assert_close(drawn(picture.rows[-1]), weights[layer])
+        torch.testing.assert_close(matrices(picture.rows[-1]), weights[layer])
         assert picture.tree is None and picture.pieces == (*pieces.split(), "</s>")
-    assert not torch.allclose(drawn(picture.rows[0]), weights[layer])  # without any mechanism
+    assert not torch.allclose(matrices(picture.rows[0]), weights[layer])  # without any mechanism
 
 
 def test_the_command_writes_a_page(prenorm, toy_data, tmp_path):

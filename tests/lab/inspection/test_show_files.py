@@ -3,7 +3,6 @@
 import lzma
 import re
 import sys
-from html.parser import HTMLParser
 from itertools import combinations
 from unittest import mock
 from xml.etree import ElementTree
@@ -13,14 +12,15 @@ import pytest
 from PIL import Image
 
 from fairseq_posattn.core.attention import MECHANISMS
-from fairseq_posattn.lab.pictures import figure
-from fairseq_posattn.lab.pictures.figure import sheet, write
-from fairseq_posattn.lab.pictures.page import page
-from fairseq_posattn.lab.pictures.picture import make_picture
-from fairseq_posattn.lab.pictures.rows import Kind
-from fairseq_posattn.lab.pictures.sentence import BUILT_IN, END
+from fairseq_posattn.lab.inspection import figure
+from fairseq_posattn.lab.inspection.figure import sheet, write
+from fairseq_posattn.lab.inspection.page import page
+from fairseq_posattn.lab.inspection.picture import make_picture
+from fairseq_posattn.lab.inspection.rows import Kind
+from fairseq_posattn.lab.inspection.sentence import BUILT_IN, END
 from fairseq_posattn.trees.sentence import Sentence
 from support import own_classes
+from support.html import Parsed
 from support.in_process import end_of
 
 SHORT = Sentence(["the", "cat", "sleeps"], [2, 3, 0], relations=["det", "nsubj", "root"])
@@ -51,63 +51,38 @@ def test_every_mechanism_is_drawn(name, tmp_path):
         assert (image.width, image.mode) == (800, "P")
         assert len(image.getcolors()) > 10  # not an empty sheet
         assert image.info["Title"] == picture.title
-    assert len(Tables(html.read_text()).captions) == sum(len(row.panels) for row in picture.rows)
-
-
-class Tables(HTMLParser):
-    """What a browser would see of the tables: captions, cells, names of rows, and all tags."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.captions, self.cells, self.names = [], [], [], []
-        self.inside = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        self.inside = {"span": self.inside}.get(tag, tag)
-        if tag == "td" and "data-said" in dict(attributes):
-            self.cells.append(("", dict(attributes)["data-said"]))
-
-    def handle_data(self, data):
-        if self.inside == "td" and data.strip():
-            self.cells[-1] = (data, self.cells[-1][1])
-        if self.inside == "caption":
-            self.captions.append(data)
-        if self.inside == "th":
-            self.names.append(data)
-        self.inside = ""
+    assert len(Parsed(html.read_text()).all("caption")) == sum(
+        len(row.panels) for row in picture.rows
+    )
 
 
 def test_the_cells_of_a_page_are_the_numbers():
     picture = make_picture("relative(max=2)", SHORT)
-    found = Tables(page(picture))
+    parsed = Parsed(page(picture))
     numbers = np.concatenate([panel.values.ravel() for row in picture.rows for panel in row.panels])
-    assert len(found.cells) == len(numbers)
-    for (text, said), value in zip(found.cells, numbers, strict=True):
+    rows = [[cell.strip() for cell in row] for row in parsed.rows]
+    texts = [text for name, *cells in rows if name for text in cells]
+    tooltips = [cell["data-said"] for cell in parsed.all("td") if "data-said" in cell]
+    for text, tooltip, value in zip(texts, tooltips, numbers, strict=True):
         shown = float(text.replace("−", "-"))
         assert shown == pytest.approx(float(value), abs=0.00501)
-        assert said.endswith(f": {text}")
-    assert found.cells[1][1].startswith("the → cat: ")
-    assert set(found.names) == {*SHORT.words, END}
+        assert tooltip.endswith(f": {text}")
+    assert tooltips[1].startswith("the → cat: ")
+    words = [*SHORT.words, END]
+    assert rows[0] == ["", *words] and {name for name, *_ in rows} == {"", *words}
 
 
 def test_a_page_needs_no_network_and_no_script():
-    found = Tables(page(make_picture("tree_relative", BUILT_IN)))
-    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in found.tags}
-    assert not [
-        value
-        for _, attributes in found.tags
-        for key, value in attributes.items()
-        if key in ("src", "href", "onclick")
-    ]
-    text = page(make_picture("window", BUILT_IN))
+    text = page(make_picture("tree_relative", BUILT_IN))
+    elements = Parsed(text).elements
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in elements}
+    assert not [a for _, a in elements if {"src", "href", "onclick"} & set(a)]
     assert "default-src 'none'" in text and "url(" not in text and "http://" not in text
     assert "prefers-color-scheme: dark" in text
 
 
 def test_a_screen_reader_finds_names():
-    tags = Tables(page(make_picture("tree_relative", BUILT_IN))).tags
+    tags = Parsed(page(make_picture("tree_relative", BUILT_IN))).elements
     assert next(a for tag, a in tags if tag == "svg")["aria-label"] == "dependency tree"
     assert {a.get("scope") for tag, a in tags if tag == "th"} == {"row", "col"}
     assert all(a["aria-label"] for _, a in tags if a.get("role") == "group")
@@ -162,23 +137,6 @@ def test_no_text_leaves_the_sheet_or_covers_another(specification, words):
         assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height
     covered = [pair for pair in combinations(boxes, 2) if overlap(*pair)]
     assert not covered
-
-
-def test_the_arcs_of_a_tree_end_at_its_words():
-    """No arc reaches below its feet or above its own level."""
-    from matplotlib.patches import PathPatch
-
-    figure = sheet(make_picture("tree_relative", Sentence([*"abcde"], [3, 1, 0, 3, 3])))
-    arcs = [patch for axes in figure.axes for patch in axes.patches if type(patch) is PathPatch]
-    heights = [y for arc in arcs for _, y in arc.get_path().vertices]
-    assert len(arcs) == 5 and max(heights) == 0
-    paths = [[y for _, y in arc.get_path().vertices] for arc in arcs]
-    assert sorted(map(len, paths)) == [2, 8, 8, 8, 8]  # the line to the root is straight
-    for path in paths:
-        assert len(path) == 2 or path == [
-            *(path[0], *sorted(path[1:4], reverse=True)),
-            *sorted(path[4:]),
-        ]
 
 
 @pytest.mark.parametrize("specification", ["relative(max=2)", "window + temperature"])
@@ -245,11 +203,12 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
         (["window(across=5)"], "across=5 is more than the 4 attention heads of the model"),
         (["window", "--user-dir", "mine"], "mine: there is no file, folder or module of this name"),
         (["window + block"], "assign them to different layers"),
+        (["window", "--out", "x.jpg"], "--out x.jpg has no known suffix; use .png, .svg or .html"),
     ],
 )  # fmt: skip
 def test_errors_are_one_line_and_leave_no_file(show, tmp_path, arguments, message):
     (tmp_path / "a.conllu").write_text(CONLLU)
-    line = show(*arguments, "--out", "x.png")
+    line = show("--out", "x.png", *arguments)
     assert line.startswith("error: ") and re.search(message, line), line
     assert not (tmp_path / "x.png").exists()
 
@@ -259,12 +218,6 @@ def test_a_faulty_class_of_ones_own_ends_in_one_line(show, tmp_path):
     (tmp_path / "faulty_shown/__init__.py").write_text("x = nosuch\n")
     line = show("window", "--user-dir", "faulty_shown", "--out", "x.html")
     assert "faulty_shown/__init__.py:1: the import failed with NameError: " in line
-
-
-def test_the_ending_names_the_kind(show):
-    assert show("window", "--out", "x.jpg") == (
-        "error: --out x.jpg has no known suffix; use .png, .svg or .html"
-    )
 
 
 def test_a_missing_matplotlib_is_named_with_its_remedy(show):

@@ -13,18 +13,18 @@ from fairseq_posattn.core.help import first_paragraph
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
 from fairseq_posattn.core.specification import SpecificationError, format_numbers
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.pictures import HEADS, SEED
-from fairseq_posattn.lab.pictures.layer import (
+from fairseq_posattn.lab.inspection import HEADS, SEED
+from fairseq_posattn.lab.inspection.layer import (
     HEAD_WIDTH,
     SHIFT,
     make_layer,
     move_neutral,
     word_vectors,
 )
-from fairseq_posattn.lab.pictures.rows import Row
-from fairseq_posattn.lab.pictures.sentence import END, context
-from fairseq_posattn.lab.pictures.trace import Trace
-from fairseq_posattn.lab.report.drawing import printable
+from fairseq_posattn.lab.inspection.plotting import printable
+from fairseq_posattn.lab.inspection.rows import Row
+from fairseq_posattn.lab.inspection.sentence import END, context
+from fairseq_posattn.lab.inspection.trace import trace
 from fairseq_posattn.trees.drawing import TreeLayout
 from fairseq_posattn.trees.sentence import Sentence
 
@@ -95,7 +95,7 @@ def make_picture(
         notes=(f"Layer {number}, {shape.heads} heads.", *notes(mechanisms, moved, seed), READING),
         pieces=pieces,
         tree=layout_of(sentence, mechanisms),
-        rows=tuple(Trace(attention, x, ctx).run()),
+        rows=tuple(trace(attention, x, ctx)),
     )
 
 

@@ -10,10 +10,11 @@ from fairseq_posattn.core.attention import Mechanism, MultiheadSelfAttention
 from fairseq_posattn.core.attention.pipeline import of_stage
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.config import layer_numbers
-from fairseq_posattn.lab.pictures.picture import READING, Picture, about, layout_of
-from fairseq_posattn.lab.pictures.sentence import checked
-from fairseq_posattn.lab.pictures.trace import Trace
-from fairseq_posattn.lab.scoring.loaded_model import load
+from fairseq_posattn.lab.inspection.attention import encoder_inputs
+from fairseq_posattn.lab.inspection.model import load
+from fairseq_posattn.lab.inspection.picture import READING, Picture, about, layout_of
+from fairseq_posattn.lab.inspection.sentence import checked
+from fairseq_posattn.lab.inspection.trace import trace
 from fairseq_posattn.text.live.providers import provider_name
 from fairseq_posattn.text.live.segmented import segment
 from fairseq_posattn.trees.sentence import Sentence
@@ -32,17 +33,17 @@ def trained_picture(
     sentence: the words of the text, with the tree if it is known.
     number: layer number, counted from 0 (default: the first layer with a mechanism).
     """
-    model, task, _ = load(checkpoint, data, user_dir, cpu=True)
-    model.requires_grad_(False)
+    loaded = load(checkpoint, data, user_dir, cpu=True)
+    model = loaded.model.requires_grad_(False)
     number, layer = chosen_layer(model, number, checkpoint)
-    sample, shown = read(task, text, sentence)
+    sample, shown = read(loaded.task, text, sentence)
     arguments: list[Any] = []
-    hook = layer.register_forward_pre_hook(lambda _, given: arguments.extend(given))
-    model.encoder(**{k: v for k, v in sample.items() if k != "prev_output_tokens"})
-    hook.remove()
+    with layer.register_forward_pre_hook(lambda _, given: arguments.extend(given)):
+        model.encoder(**encoder_inputs(sample))
     x, ctx, *_ = arguments
     norm = partial(layer.norm_before, norm=layer.self_attn_layer_norm)
-    pieces = [task.source_dictionary[k] for k in sample["src_tokens"][0].tolist()]
+    tokens = sample["net_input"]["src_tokens"][0].tolist()
+    pieces = [loaded.task.source_dictionary[k] for k in tokens]
     mechanisms = of_stage(layer.self_attn.mechanisms.values(), Mechanism)
     of_specification = layer_numbers(model.encoder.cfg.encoder)[number]  # its number before pruning
     uses = model.encoder.attention.in_layer(of_specification)
@@ -56,7 +57,7 @@ def trained_picture(
         ),
         pieces=tuple(checked(Sentence(pieces), "the sentence in pieces").words),
         tree=layout_of(checked(shown, "--sentence"), mechanisms),
-        rows=tuple(Trace(layer.self_attn, x, ctx, norm).run()),
+        rows=tuple(trace(layer.self_attn, x, ctx, norm)),
     )
 
 
@@ -82,8 +83,8 @@ def chosen_layer(model: Any, number: int | None, checkpoint: Path) -> tuple[int,
     return number, layers[number]
 
 
-def read(task: Any, text: str, given: Sentence) -> tuple[dict[str, Any], Sentence]:
-    """Return the model input for a sentence, and the sentence with the tree that the model reads.
+def read(task: Any, text: str, given: Sentence) -> tuple[dict, Sentence]:
+    """Return a batch with a sentence, and the sentence with the tree that the model reads.
 
     A text without a tree is processed by the text pipeline of the data folder, as in posattn
     interactive.
@@ -103,10 +104,10 @@ def read(task: Any, text: str, given: Sentence) -> tuple[dict[str, Any], Sentenc
         [pieces] = task.pieces_of([line], [given])
     tokens = task.source_dictionary.encode_line(pieces, add_if_not_exist=False).long()
     dataset = task.build_dataset_for_inference([tokens], [len(tokens)])
-    sample = dataset.collater([dataset[0]])["net_input"]
+    sample = dataset.collater([dataset[0]])
     if not task.needs_trees:
         return sample, given
-    return sample, task.pending.for_batch(sample["src_tokens"]).sentences[0][1]
+    return sample, task.pending.for_batch(sample["net_input"]["src_tokens"]).sentences[0][1]
 
 
 def refuse_without_parser(task: Any, sentence: Sentence) -> None:

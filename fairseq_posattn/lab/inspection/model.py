@@ -1,4 +1,8 @@
-"""Load a trained model with its task, as fairseq's programs do."""
+"""Load a trained model with its task, as fairseq's programs do.
+
+This module also defines the options of posattn examples and posattn heads. It does not import torch
+before a model is loaded.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairseq_posattn.errors import InputError, names_like
-from fairseq_posattn.io.argument_types import option
+from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
@@ -50,6 +54,40 @@ class OnData:
 
     def load(self) -> Loaded:
         return load(self.path, self.data, self.user_dir, self.task, self.cpu, self.labels_of)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleRequest(OnData):
+    """The options of `posattn examples`."""
+
+    sentences: list[int] = option(
+        "numbers of the sentences, counted from 0 as in fairseq-generate's S-NUMBER",
+        required=True,
+    )
+    beam: int = option("beam size (default: %(default)s)", 5, type=positive)
+    lenpen: float = option("length penalty, as in fairseq-generate (default: %(default)s)", 1.0)
+    references: str | None = option(
+        "read references from this file, one per line (default: the target side of the data)",
+        *(None, "", "FILE"),
+    )
+    trees: str | None = option(
+        "read words and relations from this file, one tree per sentence", None, "", "CONLLU"
+    )
+    out: Path = option(
+        "write the examples to this file (default: %(default)s)", Path("examples.json")
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadRequest(OnData):
+    """The options of `posattn heads`."""
+
+    first: int | None = option("read only the first N sentences", None, type=positive)
+    trees: str | None = option(
+        "compare attention with the trees in this file, one per sentence (default: those in DATA)",
+        *(None, "", "CONLLU"),
+    )
+    out: Path = option("write the results to this file (default: %(default)s)", Path("heads.json"))
 
 
 def load(
