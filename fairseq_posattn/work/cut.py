@@ -28,7 +28,7 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
     """
     key = {**step.key(), "shard_lines": shard_lines} if step.record else None
     if (folder / PLAN).exists() and (work := planned_before(step, folder)):
-        if work.key == key:
+        if key is None or work.key == key:
             return work
         if len(work.pending()) < len(work.shards) or (work.logs / TASK).exists():
             raise InputError(
@@ -114,14 +114,12 @@ def blocks(texts: Sequence[Iterator[bytes]], size: int) -> Iterator[list[list[by
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder of shards atomically: it is renamed before its files are deleted."""
+    """Remove a folder of shards atomically: it is renamed before its files are deleted.
+
+    Temporary folders of runs that were killed in `remove` or `planned` are removed, too.
+    """
     folder = Path(os.path.realpath(folder))
-    removed = temp_name(folder)
-    os.rename(folder, removed)
-    shutil.rmtree(removed)
-
-
-def remove_rest(folder: Path) -> None:
-    """Remove temporary folders left behind by runs that were killed in `remove` or `planned`."""
-    for left in leftovers(Path(os.path.realpath(folder))):
+    if folder.exists():
+        os.rename(folder, temp_name(folder))
+    for left in leftovers(folder):
         shutil.rmtree(left, ignore_errors=True)

@@ -28,6 +28,7 @@ from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.pipeline import TextPipeline
+from fairseq_posattn.work import running
 from support import reference_projection as reference
 from support.commands import step
 from support.files import lines_of, write
@@ -654,7 +655,7 @@ def test_a_choice_changed_in_the_middle_of_a_parse(corpus, tmp_path, capsys):
     def break_off_in_parse(*more) -> None:
         error = InputError("broken off")
         with (
-            mock.patch("support.parse_toys.join", side_effect=error),
+            mock.patch.object(running, "join", side_effect=error),
             pytest.raises(InputError, match="broken off"),
         ):
             prepare(*options, "--out", tmp_path / "data", *more)
