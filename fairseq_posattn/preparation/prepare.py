@@ -19,7 +19,7 @@ from fairseq_posattn.io.progress import say
 from fairseq_posattn.preparation import segment
 from fairseq_posattn.preparation.corpus import ALIGN
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders
-from fairseq_posattn.preparation.job import Job
+from fairseq_posattn.preparation.job import Job, set_values
 from fairseq_posattn.preparation.pairs import (
     align_lines,
     filter_lines,
@@ -97,16 +97,16 @@ class PreparationRun:
             self.target: (config.target_by_moses, config.target_code, pipeline.target_text),
         }
         for language, (by_moses, code, text_of) in sides.items():
-            choices = [config.normalize, by_moses, *self.case_of(language)]
-            self.steps.do_lines(
-                LineStep(
-                    f"normalize.{split}.{language}",
-                    [raw[language]],
-                    [self.job.file(split, f"text.{language}")],
-                    partial(rewrite_lines, text_of),
-                    [*choices, *([code] if code else [])],
-                )
+            choices: list[object] = [config.normalize, by_moses]
+            choices += ["lowercase"] if config.lowercase and language == self.target else []
+            step = LineStep(
+                f"normalize.{split}.{language}",
+                [raw[language]],
+                [self.job.file(split, f"text.{language}")],
+                partial(rewrite_lines, text_of),
+                [*choices, *([code] if code else [])],
             )
+            self.steps.do_lines(step)
 
     def parse(self, split: str, prefix: str) -> None:
         """Parse the source side of a split, and extract its words, parents and labels."""
@@ -125,11 +125,6 @@ class PreparationRun:
             extracted,
             lambda: extract([out], start, several, True),
         )
-
-    def case_of(self, language: str) -> list[str]:
-        """Return ["lowercase"] if normalisation also lowercases this language, otherwise []."""
-        lower = self.config.lowercase and language == self.target
-        return ["lowercase"] if lower else []
 
     def lowercase(self, split: str) -> None:
         """Lowercase the source after parsing, because parsers rely on case."""
@@ -163,7 +158,7 @@ class PreparationRun:
                 parts = [self.sample(text, self.job.learning.lines) for text in parts]
             self.steps.do(
                 f"learn.{model.name}",
-                [self.config.segmenter, self.job.learning.chosen],
+                [self.config.segmenter, set_values(self.job.learning)],
                 parts,
                 [model],
                 partial(self.learn_one, parts, str(model)),
@@ -256,7 +251,7 @@ class PreparationRun:
             files,
             outputs,
             partial(filter_lines, limits),
-            limits and limits.chosen,
+            limits and set_values(limits),
         )
         self.steps.do_lines(step, check=partial(say_what_was_kept, split, files[0], limits))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole
-from fairseq_posattn.io.files import count_lines, open_to_write, read_json, read_lines
+from fairseq_posattn.io.files import count_lines, open_to_write, read_lines
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.paths import refuse_unwritable
 from fairseq_posattn.io.progress import say
@@ -65,7 +65,6 @@ def parse(
     step = parse_step("parse", text, out, settings, trees, record)
     with locked(out, wait=wait):
         key = step.key()
-        adopt_older_record(record)
         if (result := made_before(record, key, [out])) is None:
             if do_lines(step, parts, cluster, shard_lines, wait=wait, keep=True) is None:
                 return
@@ -73,7 +72,7 @@ def parse(
         assert result is not None
         show(result, text, out, record)
         plan = Made.read(parts / PLAN)
-        of_this_parse = plan and {name: plan.key.get(name) for name in key} == key
+        of_this_parse = plan and plan.key and {name: plan.key.get(name) for name in key} == key
         if not keep_parts and (of_this_parse or not parts.exists()):
             remove(parts)
 
@@ -99,15 +98,6 @@ def parse_step(
         done="parsed",
         on_gpus=True,
     )
-
-
-def adopt_older_record(record: str) -> None:
-    """Convert a record of an earlier version, which has other keys, to the current format."""
-    with contextlib.suppress(FileNotFoundError, InputError, KeyError):
-        old = read_json(record, "")
-        files = [old["source"], *([old["trees"]] if old["trees"] else [])]
-        answer = {name: old[name] for name in ("lines", "notes", "shown")}
-        Made({"parser": old["parser"], "files": files}, [old["result"]], answer).write(record)
 
 
 def text_or_trees(text: str, trees: str | None, path: str) -> Iterator[bytes]:
