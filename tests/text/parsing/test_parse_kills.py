@@ -1,15 +1,11 @@
 """parse.py, killed at any moment: the same command ends with the result of an undisturbed run."""
 
-import errno
 import fcntl
 import os
 import random
 import signal
 import socket
-import threading
 import time
-from argparse import Namespace
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +19,6 @@ from fairseq_posattn.text.parsing import run as whole_run
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.work import running
 from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.executors import local
 from fairseq_posattn.work.lines import LineWork
 from support.background import Parse
 from support.commands import step
@@ -150,42 +145,6 @@ def test_workers_that_are_always_killed_end_the_run(corpus, tmp_path):
         assert "--max-words" in error
         assert "Traceback" not in parse.printed()
     assert not out.exists()
-
-
-def test_a_pool_that_breaks_while_tasks_are_handed_out():
-    """Python's pool then ends with one of two errors; only that of the system is no broken pool."""
-
-    def pool(error):
-        def refuse(*task):
-            raise error
-
-        return Namespace(submit=refuse)
-
-    with pytest.raises(BrokenProcessPool):
-        local.submit(pool(OSError("handle is closed")), print)
-    with pytest.raises(BlockingIOError):
-        local.submit(pool(BlockingIOError(errno.EAGAIN, "try again")), print)
-
-
-def test_an_error_of_pythons_pool_is_not_printed(capsys):
-    """Python before 3.12 may count the processes of a broken pool while one more is started."""
-
-    def fail(error):
-        thread = threading.Thread(target=raise_it, args=[error])
-        thread.start()
-        thread.join()
-        return capsys.readouterr().err
-
-    def raise_it(error):
-        raise error
-
-    before = threading.excepthook
-    threading.excepthook = local.print_unless_of_the_pool
-    try:
-        assert fail(RuntimeError("dictionary changed size during iteration")) == ""
-        assert "another error" in fail(RuntimeError("another error"))
-    finally:
-        threading.excepthook = before
 
 
 @pytest.mark.long
