@@ -146,25 +146,6 @@ def decoded(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
         ) from error
 
 
-def read_rows(path: str | Path, columns: int | None = None) -> list[list[str]]:
-    """Read a tab-separated table.
-
-    Raise an InputError for a row that does not have `columns` columns or, if `columns` is None, as
-    many columns as the first row.
-    """
-    rows = [line.split("\t") for line in read_lines(path)]
-    if not rows:
-        raise InputError(f"{path}: expected a table, but the file is empty; create it again")
-    expected = columns or len(rows[0])
-    for number, row in enumerate(rows, start=1):
-        if len(row) != expected:
-            raise InputError(
-                f"{path}:{number}: expected {expected} columns, but this line has {len(row)}; "
-                "fix it, or create the table again"
-            )
-    return rows
-
-
 def read_json(path: str | Path, remedy: str) -> dict[str, Any]:
     """Read a JSON object that this package wrote; error messages end with `remedy`."""
     document = read_json_value(path, remedy)

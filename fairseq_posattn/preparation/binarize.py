@@ -10,7 +10,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from fairseq import options
 from fairseq.data import indexed_dataset
@@ -28,17 +27,6 @@ from fairseq_posattn.preparation.job import add_label_subtypes
 from fairseq_posattn.trees.lines import read_trees
 
 LOG = "preprocess.log"
-
-
-class Split(NamedTuple):
-    """A split of the data.
-
-    name: the name of the split in fairseq, such as train, valid or valid1.
-    prefix: the path of its text files without .LANGUAGE.
-    """
-
-    name: str
-    prefix: str
 
 
 def parser() -> ArgumentParser:
@@ -62,29 +50,29 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
     """
     checked_data.install()
     check_options(args)
-    for split in splits(args):
-        check_files(split, args)
+    for prefix in splits(args).values():
+        check_files(prefix, args)
     with folder_written_whole(args.destdir, args.overwrite) as partial:
         args.destdir = str(partial)
         _run_fairseq(args)
         dictionaries = None if args.no_trees else label_dictionaries(args, partial)
-        for split in splits(args):
-            check_sentences(split, args)
+        for name, prefix in splits(args).items():
+            check_sentences(name, prefix, args)
             if not args.no_trees:
-                path = tree_path(split, args)
+                path = f"{prefix}.{args.source_lang}.trees"
                 trees = progress(read_trees(path), same_number_of_lines([path]))
-                prefix = preprocess.dataset_dest_prefix(args, split.name, args.source_lang)
-                write_tree_file(prefix, iter(trees), dictionaries)
+                source = preprocess.dataset_dest_prefix(args, name, args.source_lang)
+                write_tree_file(source, iter(trees), dictionaries)
         add(partial)
         checked_data.write_checksums(partial)
 
 
-def splits(args: Namespace) -> list[Split]:
-    """Return the splits that the options specify, with the names that fairseq uses."""
-    named = [Split("train", args.trainpref)] if args.trainpref else []
+def splits(args: Namespace) -> dict[str, str]:
+    """Return the path prefix of each split; the keys are fairseq's names, such as valid1."""
+    named = {"train": args.trainpref} if args.trainpref else {}
     for name, prefixes in (("valid", args.validpref), ("test", args.testpref)):
         for k, prefix in enumerate(prefixes.split(",") if prefixes else []):
-            named.append(Split(f"{name}{k or ''}", prefix))
+            named[f"{name}{k or ''}"] = prefix
     return named
 
 
@@ -94,7 +82,9 @@ def languages(args: Namespace) -> list[str]:
 
 def check_options(args: Namespace) -> None:
     """Raise an InputError for invalid combinations of options."""
-    refuse_split_paths(args)
+    for prefixes in filter(None, (args.validpref, args.testpref)):
+        refuse_split_path(prefixes, ",", lambda prefix: exists(prefix, args))
+    refuse_separator("--destdir", args.destdir, ":")
     if not all(languages(args)):
         raise InputError(
             "a language is missing; give both with --source-lang and --target-lang, as in the "
@@ -119,32 +109,21 @@ def check_options(args: Namespace) -> None:
         )
 
 
-def refuse_split_paths(args: Namespace) -> None:
-    """Raise an InputError for a path that contains a separator at which fairseq would split it."""
-    for prefixes in filter(None, (args.validpref, args.testpref)):
-        refuse_split_path(prefixes, ",", lambda prefix: exists(prefix, args))
-    refuse_separator("--destdir", args.destdir, ":")
-
-
 def exists(prefix: str, args: Namespace) -> bool:
     """Return whether there is a text file with this prefix in one of the languages."""
     return any(Path(f"{prefix}.{language}").exists() for language in languages(args))
 
 
-def check_files(split: Split, args: Namespace) -> None:
+def check_files(prefix: str, args: Namespace) -> None:
     """Raise an InputError if the texts and trees of a split do not match."""
-    texts = [f"{split.prefix}.{language}" for language in languages(args)]
-    trees = [] if args.no_trees else [tree_path(split, args)]
+    texts = [f"{prefix}.{language}" for language in languages(args)]
+    trees = [] if args.no_trees else [f"{texts[0]}.trees"]
     if same_number_of_lines([*texts, *trees]) == 0:
         raise InputError(f"{texts[0]}: the file is empty; use a file that contains text")
     for text in texts:
         _check_text(text)
     for path in trees:
         _check_pieces(texts[0], path)
-
-
-def tree_path(split: Split, args: Namespace) -> str:
-    return f"{split.prefix}.{args.source_lang}.trees"
 
 
 def _check_text(text: str) -> None:
@@ -194,17 +173,17 @@ def _run_fairseq(args: Namespace) -> None:
                 handler.close()
 
 
-def check_sentences(split: Split, args: Namespace) -> None:
+def check_sentences(name: str, prefix: str, args: Namespace) -> None:
     """Raise an InputError if fairseq has not binarised each line exactly once.
 
     fairseq's workers split a file at byte offsets, and may therefore miss a line.
     """
-    expected = same_number_of_lines([f"{split.prefix}.{args.source_lang}"])
+    expected = same_number_of_lines([f"{prefix}.{args.source_lang}"])
     for language in languages(args):
-        prefix = preprocess.dataset_dest_prefix(args, split.name, language)
-        if (found := len(indexed_dataset.make_dataset(prefix, "mmap"))) != expected:
+        data = preprocess.dataset_dest_prefix(args, name, language)
+        if (found := len(indexed_dataset.make_dataset(data, "mmap"))) != expected:
             raise InputError(
-                f"{split.prefix}.{language}: fairseq binarised {found} sentences, but the file has "
+                f"{prefix}.{language}: fairseq binarised {found} sentences, but the file has "
                 f"{expected} lines; use fewer --workers"
             )
 

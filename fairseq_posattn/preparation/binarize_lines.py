@@ -49,8 +49,9 @@ def write_dictionaries(args: Namespace, counted: Sequence[Answer]) -> None:
     sides: list[Counter[str]] = [Counter(), Counter()]
     relations, tags = labels = [Counter[str](), Counter[str]()]
     for answer in counted:
-        for counts, of_shard in zip([*sides, *labels], sum_of(answer), strict=True):
-            counts.update(of_shard)
+        of_shard = [*answer["pieces"], *answer["labels"]]
+        for total, counts in zip([*sides, *labels], of_shard, strict=True):
+            total.update(counts)
     if args.joined_dictionary:
         sides = 2 * [sides[0] + sides[1]]
     with folder_written_whole(args.destdir, replace=True) as partial:
@@ -63,10 +64,6 @@ def write_dictionaries(args: Namespace, counted: Sequence[Answer]) -> None:
         if tags:
             found = LabelDictionaries.of_counts(relations, tags, args.label_subtypes == "keep")
             found.save(partial, args.source_lang)
-
-
-def sum_of(answer: Answer) -> list[dict[str, int]]:
-    return [*answer["pieces"], *answer["labels"]]
 
 
 def binarize_lines(options: Sequence[str], part: Part) -> None:

@@ -36,12 +36,11 @@ MANY_UNKNOWN = 0.01  # warn if the share of unknown pieces is larger
 class DataFolders:
     """Writes the data folders of a job, given its pieces and trees."""
 
-    def __init__(self, job: Job, pipeline: TextPipeline, by_lines: StepsByLines):
+    def __init__(self, job: Job, pipeline: TextPipeline, steps: StepsByLines):
         self.job = job
         self.config = job.config
         self.pipeline = pipeline
-        self.by_lines = by_lines
-        self.steps = by_lines.steps
+        self.steps = steps
         self.source, self.target = job.config.source, job.config.target
 
     def binarize(self) -> None:
@@ -96,8 +95,8 @@ class DataFolders:
             [self.job.learning.separate, *self.label_subtypes()],
             step.inputs,
             [*found, *(paths(folder, self.source) if self.config.parsed else [])],
-            lambda: write_dictionaries(args, self.by_lines.run(step)),
-            lambda: self.by_lines.discard(step.name),
+            lambda: write_dictionaries(args, self.steps.run(step)),
+            lambda: self.steps.discard(step),
         )
         return found
 
@@ -136,20 +135,22 @@ class DataFolders:
         if self.job.alignments:
             options += ["--align-suffix", ALIGN]
         texts = [path for split in prefixes for path in self.files(prefixes[split], split)]
-        model = self.job.segmenters()[0]
+        train = [str(folder / file) for file in self.files_of_split("train")]
         name = self.job.step("binarize" if folder == self.job.out else f"binarize.{folder.name}")
         if dictionaries and self.config.parsed:
             dictionaries = [*dictionaries, *paths(dictionaries[0].parent, self.source)]
+        act = partial(binarize_lines, options)
+        step = LineStep(name, self.files(prefixes["train"]), train, act)
         self.steps.do(
             name,
             [
                 *(self.job.learning.separate, list(prefixes), as_document(self.config)),
                 *self.label_subtypes(),
             ],
-            [*texts, model, *dictionaries],
+            [*texts, self.job.segmenters()[0], *dictionaries],
             self.data_files(folder, list(prefixes)),
-            lambda: self.binarize_now(name, folder, options, prefixes, model),
-            lambda: self.by_lines.discard(name),
+            lambda: self.write(step, folder, options, prefixes),
+            lambda: self.steps.discard(step),
         )
         if not (folder / CHECKSUMS).exists():  # data written by an earlier version
             write_checksums(folder)
@@ -176,42 +177,31 @@ class DataFolders:
             names += [f"{start}.{kind}" for kind in ("bin", "idx")]
         return names
 
-    def binarize_now(
-        self,
-        name: str,
-        folder: Path,
-        options: Sequence[str],
-        prefixes: dict[str, str],
-        model: Path,
+    def write(
+        self, step: LineStep, folder: Path, options: Sequence[str], prefixes: dict[str, str]
     ) -> None:
         """Write a data folder, including its segmenter and prepare.json.
 
         Long training texts are binarised in shards, which are then joined.
+
+        step: binarises the training texts.
         """
-        shards: Sequence[Files] = []
 
-        def make(found: Sequence[Files]) -> None:
-            nonlocal shards
-            shards = found
-            rest = {split: prefix for split, prefix in prefixes.items() if split != "train"}
-            make_folder(rest)
+        def write_splits(splits: dict[str, str], shards: Sequence[Files] = ()) -> None:
+            def add(new: Path) -> None:
+                if shards:
+                    join_data(shards, [str(new / file) for file in self.files_of_split("train")])
+                shutil.copyfile(self.job.segmenters()[0], new / self.config.segmenter_file)
+                self.pipeline.save(new)
 
-        def make_folder(splits: dict[str, str]) -> None:
             args = [*options, *split_options(splits), "--destdir", str(folder), "--overwrite"]
             binarize.binarize(binarize.parser().parse_args(args), add)
 
-        def add(new: Path) -> None:
-            if shards:
-                join_data(shards, [str(new / file) for file in self.files_of_split("train")])
-            shutil.copyfile(model, new / self.config.segmenter_file)
-            self.pipeline.save(new)
-
-        if not self.is_long(prefixes["train"]):
-            make_folder(prefixes)
-            return
-        act = partial(binarize_lines, options)
-        outputs = [str(folder / file) for file in self.files_of_split("train")]
-        self.by_lines.run(LineStep(name, self.files(prefixes["train"]), outputs, act, make))
+        if self.is_long(prefixes["train"]):
+            rest = {split: prefix for split, prefix in prefixes.items() if split != "train"}
+            self.steps.run(step, lambda shards, outputs: write_splits(rest, shards))
+        else:
+            write_splits(prefixes)
 
 
 def split_options(prefixes: dict[str, str]) -> list[str]:

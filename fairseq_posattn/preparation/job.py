@@ -53,11 +53,6 @@ class Learning:
         type=positive,
     )
 
-    @property
-    def chosen(self) -> dict[str, object]:
-        """Return the options that are set, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
 
 @dataclass(frozen=True)
 class Limits:
@@ -88,11 +83,6 @@ class Limits:
         type=positive,
     )
 
-    @property
-    def chosen(self) -> dict[str, float]:
-        """Return the limits that are set, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
     def broken(self, source: int, target: int) -> str | None:
         """Return a description of the limit that a pair exceeds, or None."""
         shorter, longer = sorted((source, target))
@@ -105,6 +95,11 @@ class Limits:
         if longer > self.ratio * max(shorter, 1):
             return f"over a ratio of {self.ratio:g} (--max-ratio)"
         return None
+
+
+def set_values(options: Learning | Limits) -> dict[str, object]:
+    """Return the options that are set, by name."""
+    return {name: value for name, value in asdict(options).items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,10 @@ from fairseq_posattn.trees.projection import words_of_pieces
 from fairseq_posattn.work.lines import Part
 
 
-def rewrite(path: str, out: str, change: Callable[[str], str]) -> None:
-    with written_whole(out) as file:
-        for line in progress(read_lines(path)):
-            file.write(change(line) + "\n")
-
-
 def rewrite_lines(change: Callable[[str], str], part: Part) -> None:
-    rewrite(part.inputs[0], part.outputs[0], change)
+    with written_whole(part.outputs[0]) as file:
+        for line in progress(read_lines(part.inputs[0])):
+            file.write(change(line) + "\n")
 
 
 def filter_lines(limits: Limits | None, part: Part) -> dict:
@@ -116,7 +112,7 @@ def say_what_was_kept(
     lines, kept = (sum(answer[what] for answer in answers) for what in ("lines", "kept"))
     dropped: Counter[str] = Counter()
     for answer in answers:
-        dropped.update(answer.get("dropped", {}))  # missing in shards of an earlier version
+        dropped.update(answer["dropped"])
     rules = ", ".join(f"{count:,} {rule}" for rule, count in dropped.most_common())
     if not kept:
         raise InputError(

@@ -19,7 +19,7 @@ from fairseq_posattn.io.progress import say
 from fairseq_posattn.preparation import segment
 from fairseq_posattn.preparation.corpus import ALIGN
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders
-from fairseq_posattn.preparation.job import Job
+from fairseq_posattn.preparation.job import Job, set_values
 from fairseq_posattn.preparation.pairs import (
     align_lines,
     filter_lines,
@@ -32,21 +32,20 @@ from fairseq_posattn.preparation.project import ProjectionInputs, project_lines
 from fairseq_posattn.preparation.steps_by_lines import StepsByLines
 from fairseq_posattn.preparation.translated import files_of, write_translated
 from fairseq_posattn.preparation.treebanks import extract
-from fairseq_posattn.text.parsing.run import discard, parse
+from fairseq_posattn.text.parsing.run import parse_step, show_notes
 from fairseq_posattn.text.pipeline import TextPipeline
-from fairseq_posattn.work.made import Steps
+from fairseq_posattn.work.lines import LineStep
 
 
 class PreparationRun:
     """Runs the steps of a job that have not been completed yet."""
 
-    def __init__(self, job: Job, steps: Steps):
-        self.job, self.steps = job, steps
+    def __init__(self, job: Job):
+        self.job, self.steps = job, StepsByLines(job)
         self.config = job.config
         self.pipeline = TextPipeline(job.config, job.work)
         self.source, self.target = job.config.source, job.config.target
-        self.by_lines = StepsByLines(job, steps)
-        self.folders = DataFolders(job, self.pipeline, self.by_lines)
+        self.folders = DataFolders(job, self.pipeline, self.steps)
 
     def run(self) -> None:
         """Run all steps."""
@@ -98,29 +97,24 @@ class PreparationRun:
             self.target: (config.target_by_moses, config.target_code, pipeline.target_text),
         }
         for language, (by_moses, code, text_of) in sides.items():
-            self.by_lines.do(
+            choices: list[object] = [config.normalize, by_moses]
+            choices += ["lowercase"] if config.lowercase and language == self.target else []
+            step = LineStep(
                 f"normalize.{split}.{language}",
-                [config.normalize, by_moses, *self.case_of(language), *([code] if code else [])],
                 [raw[language]],
                 [self.job.file(split, f"text.{language}")],
                 partial(rewrite_lines, text_of),
+                [*choices, *([code] if code else [])],
             )
+            self.steps.do_lines(step)
 
     def parse(self, split: str, prefix: str) -> None:
         """Parse the source side of a split, and extract its words, parents and labels."""
         text, out = self.job.file(split, f"text.{self.source}"), self.job.file(split, "conllu.xz")
         settings = self.config.parser
         trees = given_trees(prefix) if settings.parser == "conllu" else None
-        self.steps.do(
-            f"parse.{split}",
-            settings.describe(),
-            [text, *([trees] if trees else [])],
-            [out],
-            lambda: parse(
-                text, out, settings, self.job.cluster, self.job.shard_lines, trees, wait=True
-            ),
-            lambda: discard(out),
-        )
+        step = parse_step(f"parse.{split}", text, out, settings, trees)
+        self.steps.do_lines(step, check=partial(show_notes, text))
         extracted = [self.job.file(split, kind) for kind in ("words", "parents", "labels")]
         start = self.job.file(split, "")[:-1]
         several = settings.several_roots
@@ -132,16 +126,11 @@ class PreparationRun:
             lambda: extract([out], start, several, True),
         )
 
-    def case_of(self, language: str) -> list[str]:
-        """Return ["lowercase"] if normalisation also lowercases this language, otherwise []."""
-        lower = self.config.lowercase and language == self.target
-        return ["lowercase"] if lower else []
-
     def lowercase(self, split: str) -> None:
         """Lowercase the source after parsing, because parsers rely on case."""
         text, out = self.cased(split), self.job.file(split, f"lower.{self.source}")
         lower = partial(rewrite_lines, str.lower)
-        self.by_lines.do(f"lowercase.{split}", None, [text], [out], lower)
+        self.steps.do_lines(LineStep(f"lowercase.{split}", [text], [out], lower))
 
     def cased(self, split: str) -> str:
         """Return the source file to segment, as it is before lowercasing."""
@@ -169,7 +158,7 @@ class PreparationRun:
                 parts = [self.sample(text, self.job.learning.lines) for text in parts]
             self.steps.do(
                 f"learn.{model.name}",
-                [self.config.segmenter, self.job.learning.chosen],
+                [self.config.segmenter, set_values(self.job.learning)],
                 parts,
                 [model],
                 partial(self.learn_one, parts, str(model)),
@@ -198,14 +187,14 @@ class PreparationRun:
         for language, text, model in zip(
             languages, self.to_segment(split), self.job.segmenters(), strict=True
         ):
-            self.by_lines.do(
+            step = LineStep(
                 f"segment.{split}.{language}",
-                [self.config.segmenter, self.config.separator],
                 [text],
                 [self.job.file(split, f"pieces.{language}")],
                 partial(segment.segment_lines, self.config, str(model)),
-                [model],
+                [self.config.segmenter, self.config.separator],
             )
+            self.steps.do_lines(step, [model])
 
     def project(self, split: str) -> None:
         """Project the trees of a split from words to pieces."""
@@ -229,27 +218,27 @@ class PreparationRun:
             control=control,
             labels=labels,
         )
-        self.by_lines.do(
+        step = LineStep(
             self.job.step(f"project.{split}"),
-            [separator, asdict(control)] if control else separator,
             inputs.files,
             [self.job.pieces(split, f"{self.source}.trees")],
             partial(project_lines, inputs),
-            [model] if model else [],
+            [separator, asdict(control)] if control else separator,
         )
+        self.steps.do_lines(step, [model] if model else [])
 
     def align(self, split: str) -> None:
         """Convert the word alignments of a split to piece alignments."""
         given = given_alignments(self.job.corpus.splits()[split])
         pieces = [self.job.pieces(split, language) for language in (self.source, self.target)]
-        self.by_lines.do(
+        step = LineStep(
             f"align.{split}",
-            self.config.separator,
             [given, *pieces],
             [self.job.pieces(split, ALIGN)],
             partial(align_lines, self.config.separator),
-            check=partial(refuse_no_alignment, given),
+            self.config.separator,
         )
+        self.steps.do_lines(step, check=partial(refuse_no_alignment, given))
 
     def filter(self, split: str) -> None:
         """Remove training pairs that exceed the limits; all pairs of the other splits remain."""
@@ -257,14 +246,14 @@ class PreparationRun:
         files = [self.job.pieces(split, kind) for kind in kinds]
         outputs = [f"{self.job.clean(split)}.{kind}" for kind in kinds]
         limits = self.job.limits if split == "train" else None
-        self.by_lines.do(
+        step = LineStep(
             self.job.step(f"filter.{split}"),
-            limits and limits.chosen,
             files,
             outputs,
             partial(filter_lines, limits),
-            check=partial(say_what_was_kept, split, files[0], limits),
+            limits and set_values(limits),
         )
+        self.steps.do_lines(step, check=partial(say_what_was_kept, split, files[0], limits))
 
 
 def prepare(job: Job) -> None:
@@ -273,7 +262,7 @@ def prepare(job: Job) -> None:
     refuse_separator("--work", job.work, ",")
     refuse_file(job.out)
     with locked(job.work):
-        PreparationRun(job, Steps(job.work)).run()
+        PreparationRun(job).run()
     folders = ":".join(map(str, data_folders(job)))
     say(f"{folders}: the data are ready for --task structured_translation")
 

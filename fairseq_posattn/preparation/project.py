@@ -128,7 +128,9 @@ def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
     With --missing-tree flat, a sentence without a tree first receives a flat tree.
     """
     labels = iter(read_lines(inputs.labels)) if inputs.labels else None
-    lines = zip(read_words(inputs.words), read_own_parents(inputs), strict=True)
+    no_parents: Iterator[Parents] = ((None, None) for _ in read_lines(inputs.words))
+    own = read_parents(inputs.parents, inputs.several_roots) if inputs.parents else no_parents
+    lines = zip(read_words(inputs.words), own, strict=True)
     for number, (tokens, (parents, counts)) in enumerate(lines, start=1):
         of_tree = parents if counts is None else counts
         if of_tree is not None and len(of_tree) != len(tokens):
@@ -139,7 +141,11 @@ def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
             )
         sentence = of_tokens(tokens, parents, counts)
         if parents is None and inputs.control.needs_trees:
-            refuse_missing_tree(sentence, f"{inputs.parents}:{number}", inputs.missing_tree)
+            if inputs.missing_tree == "error":
+                raise TreeError(
+                    f"{inputs.parents}:{number}: the sentence '{shortened(str(sentence))}' has no "
+                    "tree; parse it, or use a flat tree with --missing-tree flat"
+                )
             sentence = sentence.flat()
         if labels is not None:
             sentence = labelled(sentence, next(labels), f"{inputs.labels}:{number}")
@@ -158,14 +164,6 @@ def labelled(sentence: Sentence, line: str, where: str) -> Sentence:
     return replace(sentence, relations=relations, tags=[Tags(upos=tag) for tag in labels.tags])
 
 
-def read_own_parents(inputs: ProjectionInputs) -> Iterator[Parents]:
-    """Yield the parents of each sentence, or (None, None) if there is no file of parents."""
-    if inputs.parents is not None:
-        yield from read_parents(inputs.parents, inputs.several_roots)
-    else:
-        yield from ((None, None) for _ in read_lines(inputs.words))
-
-
 def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: str) -> list:
     """Return the spans of the pieces of a line.
 
@@ -177,12 +175,3 @@ def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: 
             f"'{shortened(text)}' by {segmenter.model}; segment the text again with this model"
         )
     return segmenter.spans(text)
-
-
-def refuse_missing_tree(sentence: Sentence, where: str, missing_tree: str) -> None:
-    """Raise a TreeError for a sentence without a tree, unless --missing-tree flat is given."""
-    if missing_tree == "error":
-        raise TreeError(
-            f"{where}: the sentence '{shortened(str(sentence))}' has no tree; parse it, or use a "
-            "flat tree with --missing-tree flat"
-        )

@@ -32,7 +32,9 @@ def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2
             "use a text with longer words"
         )
     listed = [f"{word} {count}" for word, count in counts.items()]
-    with written_whole(codes) as file, _own_progress_bar():
+    # hide the progress bar of subword-nmt in logs
+    log = sys.stderr if sys.stderr.isatty() else io.StringIO()
+    with written_whole(codes) as file, contextlib.redirect_stderr(log):
         learn_bpe.learn_bpe(listed, file, symbols, min_frequency, is_dict=True)
 
 
@@ -128,13 +130,3 @@ def refuse_marked(segmenter: Segmenter, line: str, where: str) -> None:
 
 def segment_lines(config: TextConfig, model: str, part: Part) -> None:
     apply(config.segmenter_of(model), part.inputs[0], part.outputs[0])
-
-
-@contextlib.contextmanager
-def _own_progress_bar() -> Iterator[None]:
-    """Hide the progress bar of subword-nmt if stderr is not a terminal."""
-    if sys.stderr.isatty():
-        yield
-    else:
-        with contextlib.redirect_stderr(io.StringIO()):
-            yield

@@ -31,31 +31,15 @@ from fairseq_posattn.trees.store_format import (
     STORED_WORD,
     WORD,
     bin_path,
-    block_starts,
     check_size,
     checksum,
     damaged,
-    exists,
     fingerprint,
     grows,
     idx_path,
     index_fingerprint,
     ranges,
 )
-
-__all__ = [  # includes names from store_format.py that other modules import from here
-    "BLOCK",
-    "HEADER",
-    "WORD",
-    "TreeFile",
-    "TreeWriter",
-    "bin_path",
-    "block_starts",
-    "exists",
-    "fingerprint",
-    "idx_path",
-    "ranges",
-]
 
 Integers = NDArray[np.integer[Any]]
 

@@ -14,8 +14,6 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import folder_written_whole, is_used, leftovers, temp_name
 from fairseq_posattn.io.checksums import fingerprint
-from fairseq_posattn.io.files import read_json
-from fairseq_posattn.io.progress import say
 from fairseq_posattn.work.lines import PLAN, TASK, LineStep, LineWork, Shard, parts
 from fairseq_posattn.work.made import Made
 
@@ -27,8 +25,9 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
     shards or submitted them to Slurm.
     """
     key = {**step.key(), "shard_lines": shard_lines} if step.record else None
-    if (folder / PLAN).exists() and (work := planned_before(step, folder)):
-        if work.key == key:
+    if (folder / PLAN).exists():
+        work = stored_plan(step, folder)
+        if key is None or work.key == key:
             return work
         if len(work.pending()) < len(work.shards) or (work.logs / TASK).exists():
             raise InputError(
@@ -49,28 +48,21 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
     return LineWork(folder, step, shards, key)
 
 
-def planned_before(step: LineStep, folder: Path) -> LineWork | None:
-    """Return the plan in a folder, or None if it was written by an earlier version.
-
-    In the latter case, remove the folder.
-    """
-    if (plan := Made.read(folder / PLAN)) and plan.answer:
-        return LineWork(folder, step, [Shard(**s) for s in plan.answer["shards"]], plan.key)
-    found = read_json(folder / PLAN, f"remove {folder}")
-    if "shards" not in found:
-        raise InputError(f"{folder / PLAN}: the file is damaged; remove {folder}")
-    say(
-        f"{folder}: this {step.name} was started by an earlier version, so it starts from the "
-        "beginning"
-    )
-    remove(folder)
-    return None
+def stored_plan(step: LineStep, folder: Path) -> LineWork:
+    plan = Made.read(folder / PLAN)
+    if plan is None or not plan.answer:
+        raise InputError(
+            f"{folder / PLAN}: the file is damaged or was written before version 0.3.0; remove "
+            f"{folder}"
+        )
+    return LineWork(folder, step, [Shard(**s) for s in plan.answer["shards"]], plan.key)
 
 
 def difference(work: LineWork, now: dict[str, Any]) -> str:
     """Describe the first option that differs from the plan, with its old and new values."""
-    name = next(name for name in {**now, **work.key} if work.key.get(name) != now.get(name))
-    before, value = work.key.get(name), now.get(name)
+    old = work.key or {}  # the shards of a preparation have no key
+    name = next(name for name in {**now, **old} if old.get(name) != now.get(name))
+    before, value = old.get(name), now.get(name)
     if name == "files":
         others = [
             path
@@ -114,14 +106,12 @@ def blocks(texts: Sequence[Iterator[bytes]], size: int) -> Iterator[list[list[by
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder of shards atomically: it is renamed before its files are deleted."""
+    """Remove a folder of shards atomically: it is renamed before its files are deleted.
+
+    Temporary folders of runs that were killed in `remove` or `planned` are removed, too.
+    """
     folder = Path(os.path.realpath(folder))
-    removed = temp_name(folder)
-    os.rename(folder, removed)
-    shutil.rmtree(removed)
-
-
-def remove_rest(folder: Path) -> None:
-    """Remove temporary folders left behind by runs that were killed in `remove` or `planned`."""
-    for left in leftovers(Path(os.path.realpath(folder))):
+    if folder.exists():
+        os.rename(folder, temp_name(folder))
+    for left in leftovers(folder):
         shutil.rmtree(left, ignore_errors=True)

@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ PLAN = "plan.json"
 TASK = "task.pickle"  # the work for Slurm's jobs, written just before they are submitted
 Files = Sequence[str]
 Answer = dict[str, Any]  # it must be a JSON object
+# A function that writes the outputs of a step, given the output files of each shard.
+Combine = Callable[[Sequence[Files], Files], object]
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,12 @@ class LineStep:
 
     name: the name of the step in messages, and the name of its cluster jobs.
     act: a picklable function that writes the outputs of a part. It may return a JSON object.
-    join: a function that joins the outputs of all shards; by default, they are concatenated.
-    read: a function that yields the lines of an input file.
+    choices: the options on which the outputs depend.
+    read: a function that yields the lines of an input file. If it changes them, `act` is only
+        called with shards.
     record: path of a record of the outputs, which is written after joining. With a record, Slurm
         also runs a job that joins the outputs. Without a record, the caller must check that inputs
-        and options have not changed.
-    choices: the options on which the outputs depend.
+        and options have not changed (see `LineSteps`).
     verb, done: verb forms for messages about jobs (`parses`) and about lines (`parsed`).
     on_gpus: whether each local worker is assigned one of the GPUs, if there are any.
     """
@@ -72,20 +74,20 @@ class LineStep:
     inputs: Files
     outputs: Files
     act: Callable[[Part], Answer | None]
-    join: Callable[[Sequence[Files]], object] | None = None
+    choices: object = None
     read: Callable[[str], Iterator[bytes]] = lines_of
     record: str | None = None
-    choices: dict[str, Any] = field(default_factory=dict)
     verb: str = "does"
     done: str = "done"
     on_gpus: bool = False
 
     def key(self) -> dict[str, Any]:
-        """Return the options and the checksums of the inputs.
+        """Return the key of the record: the options and the checksums of the inputs.
 
-        File names are not included, so that the files can be moved.
+        File names are not included, so that the files can be moved. Only parses have a record, in
+        which the options are called `parser`.
         """
-        return {**self.choices, "files": [fingerprint(path) for path in self.inputs]}
+        return {"parser": self.choices, "files": [fingerprint(path) for path in self.inputs]}
 
 
 @dataclass(frozen=True)
@@ -131,14 +133,16 @@ class LineWork:
         there = set(os.listdir(self.folder / "done"))
         return [k for k in range(len(self.shards)) if self.marker(k).name not in there]
 
+    def lines_done(self) -> int:
+        """Return the number of lines in finished shards.
+
+        They are counted from the records, because a killed worker does not report its work.
+        """
+        return self.lines - sum(self.shards[k].lines for k in self.pending())
+
     def made(self, k: int) -> Made | None:
         """Return the record of a shard, or None if its outputs are missing or have changed."""
         return made_before(self.marker(k), self.shards[k].files, self.part(k).outputs)
-
-    @property
-    def for_workers(self) -> LineWork:
-        """Return a copy to send to workers; it lacks `join`, which need not be picklable."""
-        return replace(self, step=replace(self.step, join=None))
 
 
 def parts(folder: Path, k: int, files: Files) -> list[str]:
@@ -185,7 +189,20 @@ def named_as_whole(work: LineWork, k: int) -> Iterator[None]:
         raise type(error)(said) from error
 
 
-def join(work: LineWork) -> list[Answer]:
+def concatenate_all(shards: Sequence[Files], outputs: Files) -> None:
+    """Concatenate the output files of all shards.
+
+    They may be compressed, because the compression formats permit several streams in one file.
+    """
+    with replaced_together(outputs) as partials:
+        for partial, paths in zip(partials, zip(*shards, strict=True), strict=True):
+            with open(partial, "wb") as joined:
+                for path in paths:
+                    with open(path, "rb") as file:
+                        shutil.copyfileobj(file, joined)
+
+
+def join(work: LineWork, combine: Combine = concatenate_all) -> list[Answer]:
     """Join the outputs of all shards, and return the JSON objects of the shards.
 
     If outputs of shards are missing or have changed, the records of these shards are removed, so
@@ -206,30 +223,13 @@ def join(work: LineWork) -> list[Answer]:
             f"{work.marker(damaged[0]).with_suffix('')}{others}: the outputs of this shard are "
             "missing or damaged; run the same command again to process it again"
         )
-    every = [work.part(k).outputs for k in range(len(work.shards))]
-    if step.join:
-        step.join(every)
-    elif step.outputs:
-        with replaced_together(step.outputs) as partials:
-            for partial, paths in zip(partials, zip(*every, strict=True), strict=True):
-                concatenate(paths, partial)
+    combine([work.part(k).outputs for k in range(len(work.shards))], step.outputs)
     answers = [record.answer for record in made if record]
     if step.record:
         lists = {name: [x for one in answers for x in one[name]] for name in answers[0]}
         outputs = [fingerprint(path) for path in step.outputs]
         Made(key, outputs, {"lines": work.lines, **lists}).write(step.record)
     return answers
-
-
-def concatenate(paths: Files, out: Path) -> None:
-    """Concatenate files, which may be compressed.
-
-    The compression formats permit several streams in one file.
-    """
-    with open(out, "wb") as joined:
-        for path in paths:
-            with open(path, "rb") as file:
-                shutil.copyfileobj(file, joined)
 
 
 def join_once(work: LineWork) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
-from fairseq_posattn.io.files import read_lines, read_rows
+from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.records import ABSENT, Open, as_document, as_record
 from fairseq_posattn.lab.experiments.board import Board
 from fairseq_posattn.lab.experiments.machine import Machine, Share
@@ -280,7 +280,7 @@ def treebank_table(
 
 def read_published() -> dict[str, dict[str, float]]:
     """Return the published accuracies by treebank and model."""
-    head, *lines = read_rows(PUBLISHED)
+    head, *lines = (line.split("\t") for line in read_lines(PUBLISHED))
     return {
         treebank: {model: float(cell) for model, cell in zip(head[1:], cells, strict=True)}
         for treebank, *cells in lines

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.preparation.job import STEP_SHARD
 from support.commands import PATIENCE, ROOT
 from support.raw_corpus import KINDS, contents, prepare
 
 pytestmark = pytest.mark.long
-SHARD = 4 * STEP_SHARD  # lines, so that the training text makes two shards
 STEPS = ("normalize", "segment", "project", "filter", "dictionaries", "binarize")
 
 

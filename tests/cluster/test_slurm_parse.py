@@ -171,31 +171,6 @@ def test_the_joining_job_waits_for_a_run_that_is_at_work(parse):
     parse.assert_result()
 
 
-def test_joining_by_hand_without_all_shards(parse):
-    """There is no result, and the shards that are there are kept."""
-    parse.slurm.run("scontrol", "update", "nodename=n1,n2", "state=drain", "reason=test")
-    array, _ = parse.submit()
-    parse.slurm.run("scancel", array)
-    parse.slurm.wait_for_jobs()
-    parse.slurm.run("scontrol", "update", "nodename=n1,n2", "state=resume")
-    join = parse.slurm.sbatch(parse.parts / "logs/parse-join.slurm")
-    parse.slurm.wait_for_jobs()
-    assert parse.slurm.state(f"{join}_0") == "FAILED"
-    log = (parse.logs / f"{join}_0.out").read_text()
-    assert "done/00000 (and 2 more): the outputs of this shard are missing" in log
-    assert not parse.out.exists()
-
-
-@pytest.mark.parametrize("allocation", ["--mem=1500", "--mem-per-cpu=900"])
-def test_submitted_from_within_a_job(parse, allocation):
-    """Its memory would contradict that of the new jobs, and an array is not a task of another."""
-    array_task = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "1"}
-    command = ["salloc", "--quiet", allocation, *parse.command("--wait")]
-    printed = parse.slurm.run(*command, env=array_task)
-    assert "60 lines, 60 trees, checked" in printed
-    parse.assert_result()
-
-
 def test_a_drained_node(parse):
     """The other node does all of the work."""
     parse.slurm.run("scontrol", "update", "nodename=n1", "state=drain", "reason=test")
@@ -203,21 +178,6 @@ def test_a_drained_node(parse):
     parse.slurm.wait_for_jobs()
     assert {parse.slurm.show(f"{array}_{k}")["NodeList"] for k in range(3)} == {"n2"}
     parse.assert_result()
-
-
-def test_a_controller_that_does_not_answer(parse):
-    """The jobs that it has are not submitted again."""
-    slurm = parse.slurm
-    array, join = parse.submit("--sbatch", "hold")
-    slurm.stop_controller()
-    printed = parse.start(check=False)
-    slurm.run("slurmctld")
-    assert f"cannot determine whether Slurm job {array} of an earlier run has ended" in printed
-    slurm.wait_until(lambda: "JobHeld" in slurm.run("squeue", "-h", check=False))
-    printed = parse.start(check=False)
-    assert f"Slurm jobs {array} {join} of an earlier run are still" in printed
-    assert "0 of 3 shards are done" in printed
-    assert len(slurm.run("squeue", "-h").splitlines()) == 2
 
 
 @pytest.mark.long(ci=["requeued"])

@@ -11,7 +11,7 @@ import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.paths import refuse_stream
-from fuzz.corpora import write_pieces, write_text
+from fuzz.corpora import write_pieces
 from fuzz.registry import program
 from fuzz.runner import Command, run
 from support.in_process import end_of
@@ -229,20 +229,3 @@ def test_a_mark_that_fairseq_would_take_for_a_word_is_refused(sound, marked, tmp
         subprocess.run(f"{remedy} {tmp_path / name}", shell=True, check=True)
         assert (tmp_path / name).read_bytes() == before
     assert run(command).code == 0  # the one of the trees is read over
-
-
-@pytest.mark.long
-def test_a_mark_in_raw_text_and_trees_changes_nothing(sound, tmp_path):
-    made = []
-    for mark in (b"", codecs.BOM_UTF8):
-        folder = tmp_path / f"marks{len(mark)}"
-        folder.mkdir()
-        write_text(folder, "raw")
-        for end in ("de", "en", "conllu"):
-            path = folder / f"raw.{end}"
-            path.write_bytes(mark + path.read_bytes())
-        out = folder / "out.conllu"
-        given = ("--parser=conllu", f"--trees={folder}/raw.conllu", "--out", out)
-        end_of(PARSE, folder / "raw.de", *given)
-        made.append(out.read_bytes())
-    assert made[0] == made[1]

@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.preparation.job import STEP_SHARD, Job
 from fairseq_posattn.work import running
-from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.cut import blocks, planned
-from fairseq_posattn.work.lines import LineStep, Part, do_shard
-from fairseq_posattn.work.running import do_lines
+from fairseq_posattn.work.cut import blocks
 from support.commands import step
 from support.files import lines_of
 from support.killed import killed_at
@@ -138,56 +135,6 @@ def test_a_few_lines_to_learn_from(corpus, tmp_path):
     prepare(*corpus.options(*KINDS["moses"][:4], "--parser", "none", "--out", tmp_path / "all"))
     codes = [(folder / "segmenter").read_bytes() for folder in (work, tmp_path / "all.work")]
     assert codes[0] != codes[1]
-
-
-# A step of its own: lines of numbers become their squares.
-
-
-def square(part: Part) -> dict:
-    lines = Path(part.inputs[0]).read_text(encoding="utf-8-sig").splitlines()
-    for number, line in enumerate(lines, start=1):
-        if not line.isdigit():
-            raise InputError(f"{part.inputs[0]}:{number}: '{line}' is no number")
-    Path(part.outputs[0]).write_text("".join(f"{int(line) ** 2}\n" for line in lines))
-    return {"lines": len(lines)}
-
-
-@pytest.fixture
-def numbers(tmp_path) -> LineStep:
-    (tmp_path / "numbers").write_text("".join(f"{k}\n" for k in range(10)))
-    names = [str(tmp_path / name) for name in ("numbers", "squares")]
-    return LineStep("squares", names[:1], names[1:], square)
-
-
-def test_errors_name_the_whole_text(numbers, tmp_path):
-    text = Path(numbers.inputs[0])
-    text.write_text(text.read_text().replace("8\n", "eight\n"))
-    with pytest.raises(InputError) as raised:
-        do_lines(numbers, tmp_path / "shards", Cluster(), 3)
-    assert str(raised.value) == f"{text}:9: 'eight' is no number"
-    assert not Path(numbers.outputs[0]).exists()
-
-
-def test_what_was_damaged_is_made_again(numbers, tmp_path):
-    folder = tmp_path / "shards"
-    work = planned(numbers, folder, 3)
-    for k in work.pending():
-        do_shard(work, k)
-    (folder / "done/00001/squares").write_text("9\n16\n24\n")
-    with pytest.raises(InputError, match="done/00001: the outputs of this shard are missing or"):
-        do_lines(numbers, folder, Cluster(), 3)
-    assert work.pending() == [1]
-    assert do_lines(numbers, folder, Cluster(), 3) == [{"lines": n} for n in (3, 3, 3, 1)]
-    assert lines_of(Path(numbers.outputs[0])) == [str(k * k) for k in range(10)]
-    assert not folder.exists()
-
-
-def test_other_lines_than_were_cut(numbers, tmp_path):
-    folder = tmp_path / "shards"
-    planned(numbers, folder, 3)
-    (folder / "input/00002/numbers").write_text("6\n7\n9\n")
-    with pytest.raises(InputError, match="00002/numbers: the file of this shard was modified"):
-        do_lines(numbers, folder, Cluster(), 3)
 
 
 MARK = codecs.BOM_UTF8

@@ -27,7 +27,7 @@ from fairseq_posattn.io import command_line
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.text.parsing.options import ParserSettings
-from fairseq_posattn.text.pipeline import TextPipeline
+from fairseq_posattn.work import running
 from support import reference_projection as reference
 from support.commands import step
 from support.files import lines_of, write
@@ -399,12 +399,6 @@ def test_the_same_command_again(own, tmp_path, capsys):
     before = times(*folders)
     assert steps_done(capsys, *options) == set()
     assert times(*folders) == before
-
-
-def test_files_that_were_only_touched(own, tmp_path, capsys):
-    out = tmp_path / "data"
-    options = given_options(own, out)
-    prepare(*options)
     for path in (*own.folder.rglob("*"), *Path(f"{out}.work").glob("*.text.*")):
         os.utime(path)
     assert steps_done(capsys, *options) == set()
@@ -482,14 +476,6 @@ def test_another_limit_of_the_parser(corpus, tmp_path, capsys):
     assert stored_trees(tmp_path / "data", "test") != before
     about = json.loads((tmp_path / "data/prepare.json").read_text())
     assert about["parser"]["max_words"] == 7
-
-
-def test_more_splits(corpus, done, tmp_path, capsys):
-    out = tmp_path / "data"
-    prepare(*given_options(corpus, out)[:6], *given_options(corpus, out)[10:])
-    assert not list(out.glob("test.*"))
-    assert steps_done(capsys, *given_options(corpus, out)) >= {"parse.test", "binarize"}
-    assert contents(out) == contents(done)
 
 
 def test_several_test_sets(corpus, done, tmp_path):
@@ -654,7 +640,7 @@ def test_a_choice_changed_in_the_middle_of_a_parse(corpus, tmp_path, capsys):
     def break_off_in_parse(*more) -> None:
         error = InputError("broken off")
         with (
-            mock.patch("support.parse_toys.join", side_effect=error),
+            mock.patch.object(running, "join", side_effect=error),
             pytest.raises(InputError, match="broken off"),
         ):
             prepare(*options, "--out", tmp_path / "data", *more)
@@ -800,24 +786,3 @@ def test_options_that_cannot_work(corpus, tmp_path):
     message = fails(*corpus.options("--parser", "conllu", *out, raw="tidy"))
     assert "--tokenize stanza requires --parser stanza" in message
     assert not (tmp_path / "data.work").exists()
-
-
-def test_damaged_choices(done, tmp_path):
-    out = copy_of(done, tmp_path)
-    (out / "prepare.json").write_text("{")
-    with pytest.raises(InputError, match=r"prepare\.json: .* damaged .*prepare the data again"):
-        TextPipeline.load(out)
-
-
-def test_a_damaged_stamp_counts_for_nothing(corpus, done, tmp_path, capsys):
-    out = copy_of(done, tmp_path)
-    Path(f"{out}.work/steps/segment.test.en.json").write_text("{")
-    assert steps_done(capsys, *given_options(corpus, out)) == {"segment.test.en"}
-
-
-def test_data_of_another_version(done, tmp_path):
-    out = copy_of(done, tmp_path)
-    about = json.loads((out / "prepare.json").read_text())
-    (out / "prepare.json").write_text(json.dumps({**about, "version": 2}))
-    with pytest.raises(InputError, match="by another version; prepare the data again"):
-        TextPipeline.load(out)

@@ -232,32 +232,3 @@ def test_training_asks_for_them(long, tmp_path):
     for path in (long / "aligned").glob("valid.align.*"):  # that of validation may be missing
         path.unlink()
     in_process.train(long / "aligned", tmp_path / "other", *given)
-
-
-def test_changed_alignments_are_refused(long, tmp_path):
-    """They have no dictionary that could tell, so only the checksum does."""
-    prepare(*options(long, *WORDS, "--out", tmp_path / "data"))
-    path = tmp_path / "data/train.align.de-en.bin"
-    content = bytearray(path.read_bytes())
-    content[0] ^= 1
-    path.write_bytes(content)
-    given = [*LANGUAGES, "--load-alignments", "--max-update", "2"]
-    result = in_process.train(tmp_path / "data", tmp_path / "run", *given, check=False)
-    assert isinstance(result.error, InputError)
-    assert str(result.error).startswith(f"{path}: the checksum differs from the one in checksums")
-
-
-@pytest.mark.parametrize("lines", [1000, 2], ids=["whole", "in shards"])
-@pytest.mark.parametrize("side", ["de", "en"])
-def test_a_word_that_looks_like_a_piece(raw, side, lines, monkeypatch):
-    """It would be joined to the next word, and the next alignments would move by one."""
-    monkeypatch.setattr(Job, "step_lines", lines)
-    row = {"de": "ab a ba", "en": "b a c", "align": "0-0 1-1 2-2"}
-    odd = row[side].replace(" a ", " a@@ ")
-    write_texts(raw, train=[*TRAIN, tuple({**row, side: odd}.values())], valid=VALID)
-    said = refused(*options(raw, *WORDS, "--out", raw / "data"))
-    expected = (
-        f"'{odd}' contains a word that ends in the piece separator @@; remove the separator from"
-    )
-    assert said == f"{raw}/data.work/train.text.{side}:5: {expected} the text"
-    assert not (raw / "data").exists()

@@ -17,7 +17,6 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.text.pipeline import TextPipeline
 from support.files import lines_of
-from support.killed import killed_at
 from support.raw_corpus import contents, prepare
 
 WORDS = ("--segmenter", "words", "--target-tokenize", "spaces")
@@ -235,26 +234,3 @@ def test_translations_without_a_treebank(tmp_path):
     raw = ["--source", "de", "--target", "en", "--train", "x", "--target-comment", "text_en"]
     with pytest.raises(InputError, match="need source trees; pass the source treebanks"):
         prepare(*raw, "--out", tmp_path / "data")
-
-
-def test_a_damaged_tree_is_named_where_it_stands(treebanks, tmp_path):
-    path = treebanks[0][0]
-    path.write_text(path.read_text().replace("\tbellt\t_\tX\t_\t_\t0", "\tbellt\t_\tX\t_\t_\t2", 1))
-    with pytest.raises(InputError, match=f"^{path}:[0-9]+: the sentence has no root"):
-        prepare(
-            *options(
-                treebanks[0], "--target-comment", "text_en", *WORDS, "--out", tmp_path / "data"
-            )
-        )
-
-
-def test_killed_anywhere_it_goes_on(treebanks, tmp_path):
-    """Killed before each of its first changes of the disk, it makes the same data in the end."""
-    basic = options(treebanks[0], "--target-comment", "text_en", *WORDS)
-    prepare(*basic, "--out", tmp_path / "whole")
-    out = tmp_path / "killed"
-    for number in range(1, 40, 3):
-        assert killed_at(number, prepare, *basic, "--out", out)
-    prepare(*basic, "--out", out)
-    assert contents(out) == contents(tmp_path / "whole")
-    assert not list(tmp_path.rglob("*.partial.*"))

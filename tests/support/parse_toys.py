@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairseq_posattn.text.parsing.options import ParserSettings
-from fairseq_posattn.text.parsing.run import parse_step, parts_folder, record_of
+from fairseq_posattn.text.parsing.run import parse_step
 from fairseq_posattn.trees.conllu import read_blocks
 from fairseq_posattn.work.cut import planned, remove
 from fairseq_posattn.work.lines import LineWork, do_shard, join
@@ -134,14 +134,14 @@ def parse_here(
         do_shard(work, k)
     join(work)
     remove(work.folder)
-    return Made.read(record_of(str(out))).answer["notes"]
+    return Made.read(f"{out}.json").answer["notes"]
 
 
 def planned_parse(
     text: Path, out: Path, settings: ParserSettings, shard_lines: int, trees=None
 ) -> LineWork:
-    step = parse_step(str(text), str(out), settings, trees and str(trees))
-    return planned(step, parts_folder(str(out)), shard_lines)
+    step = parse_step("parse", str(text), str(out), settings, trees and str(trees), f"{out}.json")
+    return planned(step, Path(f"{out}.parts"), shard_lines)
 
 
 def shards_done_here(work: LineWork, *rest) -> bool:

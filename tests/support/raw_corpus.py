@@ -18,10 +18,10 @@ from filelock import FileLock
 from fairseq_posattn.cli import prepare as prepare_command
 from fairseq_posattn.preparation.binarize import LOG
 from fairseq_posattn.text.pipeline import FILE
-from support import in_process, parse_toys
+from support import in_process
 from support.commands import FULL_TREE
 from support.files import write
-from support.parse_toys import CONTRACTIONS, NOUNS, VERBS, conllu_row
+from support.parse_toys import CONTRACTIONS, NOUNS, VERBS, conllu_row, shards_done_here
 
 SIZES = {"train": 160, "valid": 12, "test": 24}
 MAX_WORDS, MAX_LENGTH, MAX_RATIO = 20, 60, 3
@@ -140,16 +140,11 @@ def leave_some_out(sentences: list[Sentence], targets: list[str]) -> None:
     targets[SIZES["train"] // 2] = f"{targets[120]} {targets[120]}"
 
 
-def parse_here(text, out, settings, cluster, shard_lines, trees, wait) -> None:
-    """As prepare.py parses, but without worker processes, which take seconds to start."""
-    parse_toys.parse_here(text, out, settings, shard_lines, trees)
-
-
 def prepare(*options) -> None:
-    """posattn prepare in this process."""
+    """posattn prepare in this process, without worker processes, which take seconds to start."""
     with (
         mock.patch.object(sys, "argv", ["posattn prepare", *map(str, options)]),
-        mock.patch("fairseq_posattn.preparation.prepare.parse", parse_here),
+        mock.patch("fairseq_posattn.work.running.run", shards_done_here),
     ):
         prepare_command.main()
 

@@ -240,26 +240,6 @@ def test_every_mark_is_the_same_as_every_other():
     assert not refused
 
 
-def spread(draw, text: str) -> str:
-    """The text with whitespace and open boxes between its characters."""
-    gaps = st.sampled_from(["", "", "", " ", "\u00a0", "\u3000 ", "␣"])
-    return "".join(draw(gaps) + character for character in text) + draw(gaps)
-
-
-def another(draw, character: str) -> str:
-    """One that counts as the same."""
-    forms = {character} | forms_of(character)
-    if reference.is_mark(character):
-        forms |= set(".'”，-$+^")
-    return draw(st.sampled_from(sorted(forms)))
-
-
-@given(st.lists(tokens(), max_size=8), st.data())
-def test_random_lines_that_match(texts, data):
-    line = "".join(another(data.draw, c) for c in reference.dense("".join(texts)))
-    match(spread(data.draw, line), texts, "here")
-
-
 CONFUSED = st.text("aAbä.,’$1１é\u0301ςΣß ␣", max_size=5)
 
 

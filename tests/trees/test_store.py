@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.store import (
+from fairseq_posattn.trees.store import TreeFile, TreeWriter
+from fairseq_posattn.trees.store_format import (
     BLOCK,
-    TreeFile,
-    TreeWriter,
     bin_path,
     block_starts,
     exists,

@@ -11,7 +11,7 @@ from fairseq.data import BaseWrapperDataset, FairseqDataset
 
 from fairseq_posattn.trees import Sentence, batch
 from fairseq_posattn.trees.drawing import drawn, number_of_words, words_by_counts, words_of_tree
-from fairseq_posattn.trees.store import WORD, ranges
+from fairseq_posattn.trees.store_format import WORD, ranges
 
 
 class Trees(Protocol):

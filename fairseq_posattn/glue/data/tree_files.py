@@ -17,7 +17,8 @@ from fairseq.data.indexed_dataset import data_file_path, index_file_path
 from fairseq_posattn.glue.data.label_dictionaries import REMEDY, LabelDictionaries
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.sentence import Labels, Tree
-from fairseq_posattn.trees.store import TreeFile, TreeWriter, exists, idx_path
+from fairseq_posattn.trees.store import TreeFile, TreeWriter
+from fairseq_posattn.trees.store_format import exists, idx_path
 
 logger = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ from fairseq_posattn.text.live.providers import provider_class
 from fairseq_posattn.text.live.segmented import PipelineCodec
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.control import TreeControl
-from fairseq_posattn.trees.store import exists
+from fairseq_posattn.trees.store_format import exists
 
 logger = logging.getLogger(__name__)
 BATCHES_AHEAD = 4

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole
-from fairseq_posattn.io.files import count_lines, open_to_write, read_json, read_lines
+from fairseq_posattn.io.files import count_lines, open_to_write, read_lines
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.paths import refuse_unwritable
 from fairseq_posattn.io.progress import say
@@ -33,12 +33,11 @@ from fairseq_posattn.trees.conllu import (
     read_blocks,
 )
 from fairseq_posattn.trees.sentence import Sentence
-from fairseq_posattn.work import running
 from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.cut import planned, remove, remove_rest
-from fairseq_posattn.work.lines import PLAN, Answer, LineStep, LineWork, Part, join
+from fairseq_posattn.work.cut import remove
+from fairseq_posattn.work.lines import PLAN, Answer, LineStep, Part
 from fairseq_posattn.work.made import Made, made_before
-from fairseq_posattn.work.slurm_jobs import Jobs
+from fairseq_posattn.work.running import do_lines
 
 SUFFIXES = (".conllu.xz", ".conllu.zst", ".conllu")
 SHOWN_NOTES = 20
@@ -62,74 +61,43 @@ def parse(
     refuse_unwritable(Path(out))
     if not out.endswith(SUFFIXES):
         raise InputError(f"{out}: the name must end in {', '.join(SUFFIXES)}")
-    step, parts = parse_step(text, out, settings, trees), parts_folder(out)
-
-    def attempt() -> LineWork | None:
-        """Parse the remaining shards and return None, or return work that Slurm jobs will do."""
-        with locked(out, wait=wait):
-            remove_rest(parts)
-            key = step.key()
-            adopt_older_record(step)
-            if (result := made_before(record_of(out), key, [out])) is None:
-                work = planned(step, parts, shard_lines)
-                if work.pending() and not running.do(work, cluster, wait):
-                    return work
-                join(work)
-                result = Made.read(record_of(out))
-            assert result is not None
-            show(result, text, out)
-            plan = Made.read(parts / PLAN)
-            if plan and {name: plan.key.get(name) for name in key} == key:
-                Jobs.of(parts / "logs").cancel_join()
-                if not keep_parts:
-                    remove(parts)
-        return None
-
-    work = attempt()
-    if work and wait:
-        running.wait_for_slurm(work)
-        attempt()
+    parts, record = Path(f"{out}.parts"), f"{out}.json"
+    step = parse_step("parse", text, out, settings, trees, record)
+    with locked(out, wait=wait):
+        key = step.key()
+        if (result := made_before(record, key, [out])) is None:
+            if do_lines(step, parts, cluster, shard_lines, wait=wait, keep=True) is None:
+                return
+            result = Made.read(record)
+        assert result is not None
+        show(result, text, out, record)
+        plan = Made.read(parts / PLAN)
+        of_this_parse = plan and plan.key and {name: plan.key.get(name) for name in key} == key
+        if not keep_parts and (of_this_parse or not parts.exists()):
+            remove(parts)
 
 
-def parse_step(text: str, out: str, settings: ParserSettings, trees: str | None) -> LineStep:
+def parse_step(
+    name: str,
+    text: str,
+    out: str,
+    settings: ParserSettings,
+    trees: str | None = None,
+    record: str | None = None,
+) -> LineStep:
     """Return a line-by-line step that parses the text."""
     return LineStep(
-        "parse",
+        name,
         [text, *([trees] if trees else [])],
         [out],
         partial(parse_part, settings, trees),
-        read=partial(text_or_trees, text, trees),
-        record=str(record_of(out)),
-        choices={"parser": settings.describe()},
+        settings.describe(),
+        partial(text_or_trees, text, trees),
+        record,
         verb="parses",
         done="parsed",
         on_gpus=True,
     )
-
-
-def parts_folder(out: str) -> Path:
-    return Path(f"{out}.parts")
-
-
-def record_of(out: str) -> Path:
-    return Path(f"{out}.json")
-
-
-def discard(out: str) -> None:
-    """Remove the shards of a parse that will not be resumed, unless Slurm is processing them."""
-    if parts_folder(out).exists():
-        with locked(out):
-            running.discard(parts_folder(out), "they parse with different settings")
-
-
-def adopt_older_record(step: LineStep) -> None:
-    """Convert a record of an earlier version, which has other keys, to the current format."""
-    with contextlib.suppress(FileNotFoundError, InputError, KeyError):
-        old = read_json(str(step.record), "")
-        files = [old["source"], *([old["trees"]] if old["trees"] else [])]
-        answer = {name: old[name] for name in ("lines", "notes", "shown")}
-        made = Made({"parser": old["parser"], "files": files}, [old["result"]], answer)
-        made.write(str(step.record))
 
 
 def text_or_trees(text: str, trees: str | None, path: str) -> Iterator[bytes]:
@@ -226,14 +194,21 @@ def read_given(path: str, trees: str, several_roots: str) -> Iterator[tuple[str,
         yield sentence.where, sentence
 
 
-def show(result: Made, text: str, out: str) -> None:
+def show(result: Made, text: str, out: str, record: str) -> None:
     """Log the result and, the first time, the notes on individual lines."""
-    record, notes, lines = record_of(out), result.answer["notes"], result.answer["lines"]
-    counts = f"{out}: {lines} lines, {lines} trees"
+    notes, lines = result.answer["notes"], result.answer["lines"]
     if result.answer.get("shown"):
         on_lines = f"; {record} has notes on {len(notes)} lines" if notes else ""
-        say(f"{counts}, parsed and checked before{on_lines}")
+        say(f"{out}: {lines} lines, {lines} trees, parsed and checked before{on_lines}")
         return
+    show_notes(text, [result.answer])
+    say(f"{out}: {lines} lines, {lines} trees, checked against {text}")
+    replace(result, answer={**result.answer, "shown": True}).write(record)
+
+
+def show_notes(text: str, answers: Sequence[Answer]) -> None:
+    """Log the first notes on individual lines."""
+    notes = [note for answer in answers for note in answer["notes"]]
     for number, note in notes[:SHOWN_NOTES]:
         say(f"{Path(text)}:{number}: {note}")
     if len(notes) > SHOWN_NOTES:
@@ -241,5 +216,3 @@ def show(result: Made, text: str, out: str) -> None:
             f"there are {len(notes) - SHOWN_NOTES} more such lines, marked by '# note = ' in the "
             "result"
         )
-    say(f"{counts}, checked against {text}")
-    replace(result, answer={**result.answer, "shown": True}).write(record)

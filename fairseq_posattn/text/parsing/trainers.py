@@ -7,8 +7,6 @@ import io
 import multiprocessing
 import os
 import re
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,15 +16,14 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole
+from fairseq_posattn.io.progress import Progress
 from fairseq_posattn.text.parsing.treebank import Corpus
 from fairseq_posattn.work.executors.local import be_worker, interrupts_blocked
-from fairseq_posattn.work.running import clock
 
 MODULES = {"tokenize": "tokenizer", "mwt": "mwt_expander", "pos": "tagger", "depparse": "parser"}
 STEP = re.compile(rb"step\s+(\d+)\s*/\s*(\d+)", re.I)
 TAIL = 4096  # the number of bytes read from the end of a log to find the last step
 SECONDS_BETWEEN_LOOKS = 0.5
-SECONDS_BETWEEN_LINES = 30
 
 
 @dataclass(frozen=True)
@@ -114,15 +111,19 @@ def run_trainer(processor: str, options: list[str], log: Path, name: str) -> Non
     with interrupts_blocked():
         trainer.start()
     sender.close()
-    progress = Progress(log, name)
+    progress = None
     try:
         while trainer.is_alive():
             trainer.join(SECONDS_BETWEEN_LOOKS)
-            progress.look()
+            if found := last_step(log):
+                step, steps = found
+                progress = progress or Progress(steps, step, "steps", f"{name}: ")
+                progress.show(step)
     finally:
         trainer.kill()
         trainer.join()
-        progress.end()
+        if progress:
+            progress.stop()
     with contextlib.suppress(EOFError):  # raised if the trainer sent no error
         raise receiver.recv()
     if trainer.exitcode:
@@ -167,34 +168,10 @@ def save_whole(save: Callable, sender: Any, value: object, path: str, **options:
         os._exit(1)
 
 
-class Progress:
-    """Shows the progress of a trainer, which it reads from the trainer's log."""
-
-    def __init__(self, log: Path, name: str):
-        self.log, self.name = log, name
-        self.alive = sys.stderr.isatty()
-        self.said = time.monotonic()
-        self.first: tuple[float, int] | None = None  # time and number of the first step seen
-
-    def look(self) -> None:
-        """Show the last step and the remaining time; update a log less often than a terminal."""
-        now = time.monotonic()
-        if (self.alive or now - self.said > SECONDS_BETWEEN_LINES) and (found := self.steps()):
-            self.said, (step, steps) = now, found
-            self.first = self.first or (now, step)
-            line = f"{self.name}: step {step:,} of {steps:,}"
-            if done := step - self.first[1]:
-                line += f", at most {clock((now - self.first[0]) / done * (steps - step))} left"
-            print(f"{line:<78}", end="\r" if self.alive else "\n", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        if self.alive and self.first:
-            print(file=sys.stderr)
-
-    def steps(self) -> tuple[int, int] | None:
-        """Return the number of the last step in the log, and the maximum number of steps."""
-        with contextlib.suppress(FileNotFoundError), open(self.log, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-            if found := STEP.findall(file.read()):
-                return int(found[-1][0]), int(found[-1][1])
-        return None
+def last_step(log: Path) -> tuple[int, int] | None:
+    """Return the number of the last step in the log, and the maximum number of steps."""
+    with contextlib.suppress(FileNotFoundError), open(log, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+        if found := STEP.findall(file.read()):
+            return int(found[-1][0]), int(found[-1][1])
+    return None

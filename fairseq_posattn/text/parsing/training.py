@@ -6,11 +6,14 @@ folder layout, and a record of their training.
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import folder_written_whole, full_disk_named, is_used
@@ -19,14 +22,18 @@ from fairseq_posattn.io.files import read_json, write_json
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.text.parsing.options import ParserSettings
-from fairseq_posattn.text.parsing.scores import scores_of
 from fairseq_posattn.text.parsing.stanza_parser import StanzaParser, import_stanza
 from fairseq_posattn.text.parsing.trainers import SMALL, Size, options_of, run_trainer
-from fairseq_posattn.text.parsing.treebank import Corpus, read_trees, spread
+from fairseq_posattn.text.parsing.treebank import Corpus, Tree, read_trees, spread
+from fairseq_posattn.trees.conllu import block
+from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.work.made import Made, Steps, made_before
 
 RECORD = "trained.json"
 LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+# our names of the scores, and those of the CoNLL 2018 scorer
+TREES = {"upos": "UPOS", "uas": "UAS", "las": "LAS"}
+TEXT = {"token_f1": "Tokens", "word_f1": "Words"}
 NAMES = {"tokenize": "tokeniser", "mwt": "multiword tokens", "pos": "tagger", "depparse": "parser"}
 
 
@@ -142,3 +149,28 @@ class Training:
             lang=self.lang, model_dir=str(self.models), tokenized=not self.tokenizer
         )
         write_json(path, scores_of(StanzaParser(settings), self.trees[1], self.tokenizer))
+
+
+def scores_of(parser: StanzaParser, trees: Sequence[Tree], raw: bool) -> dict[str, float]:
+    """Return UPOS, UAS and LAS on gold words in percent and, if `raw`, the tokeniser's F1 scores.
+
+    raw: whether to evaluate the parser's tokeniser on the text of each sentence.
+    """
+    gold = [tree.sentence for tree in trees]
+    scores = chosen(TREES, gold, parser.parse_words(gold))
+    if raw:
+        scores |= chosen(TEXT, gold, parser.parse([tree.text for tree in trees]))
+    return scores
+
+
+def chosen(
+    names: dict[str, str], gold: Sequence[Sentence], found: Sequence[Sentence]
+) -> dict[str, float]:
+    from udtools import udeval  # a dependency of stanza
+
+    def read(sentences: Sequence[Sentence]) -> Any:
+        text = "".join(block("", one, number) for number, one in enumerate(sentences, 1))
+        return udeval.load_conllu(io.StringIO(text), "", {})
+
+    evaluation = udeval.evaluate(read(gold), read(found))
+    return {name: round(100 * evaluation[key].f1, 2) for name, key in names.items()}

@@ -57,7 +57,7 @@ def do_with_pool(
     before, threading.excepthook = threading.excepthook, print_unless_of_the_pool
     try:
         with interrupts_blocked():  # workers inherit this when `submit` starts them
-            futures = {submit(pool, do_shard, work.for_workers, k): k for k in shards}
+            futures = {submit(pool, do_shard, work, k): k for k in shards}
         for future in as_completed(futures):
             future.result()
             on_done(futures[future])

@@ -80,7 +80,7 @@ class RayRun:
         gpus, memory = cluster.gpus, cluster.memory_gb << 30
         self.needs = {"CPU": 1, "GPU": gpus, "memory": memory}
         self.without_node_since: float | None = None
-        self.work = ray.put(work.for_workers)
+        self.work = ray.put(work)
         remote = ray.remote(num_cpus=1, num_gpus=gpus, memory=memory, max_retries=RETRIES)
         self.start = remote(do_shard).remote
 

@@ -56,7 +56,7 @@ def submit(work: LineWork, cluster: Cluster) -> None:
     each = math.ceil(len(pending) / LONGEST_ARRAY)
     (logs / LOGS).mkdir(parents=True, exist_ok=True)
     with replaced_whole(logs / TASK) as partial:
-        Path(partial).write_bytes(pickle.dumps((work.for_workers, pending, each)))
+        Path(partial).write_bytes(pickle.dumps((work, pending, each)))
     array = f"0-{math.ceil(len(pending) / each) - 1}"
     own: dict[str, Any] = {"array": f"{array}%{cluster.workers}" if cluster.workers else array}
     own |= {"gpus": cluster.gpus} if cluster.gpus else {}

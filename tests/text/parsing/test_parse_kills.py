@@ -1,15 +1,11 @@
 """parse.py, killed at any moment: the same command ends with the result of an undisturbed run."""
 
-import errno
 import fcntl
 import os
 import random
 import signal
 import socket
-import threading
 import time
-from argparse import Namespace
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -23,8 +19,7 @@ from fairseq_posattn.text.parsing import run as whole_run
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.work import running
 from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.executors import local
-from fairseq_posattn.work.lines import LineWork, do_shard, join
+from fairseq_posattn.work.lines import LineWork
 from support.background import Parse
 from support.commands import step
 from support.killed import killed_at
@@ -152,68 +147,19 @@ def test_workers_that_are_always_killed_end_the_run(corpus, tmp_path):
     assert not out.exists()
 
 
-def test_a_pool_that_breaks_while_tasks_are_handed_out():
-    """Python's pool then ends with one of two errors; only that of the system is no broken pool."""
-
-    def pool(error):
-        def refuse(*task):
-            raise error
-
-        return Namespace(submit=refuse)
-
-    with pytest.raises(BrokenProcessPool):
-        local.submit(pool(OSError("handle is closed")), print)
-    with pytest.raises(BlockingIOError):
-        local.submit(pool(BlockingIOError(errno.EAGAIN, "try again")), print)
-
-
-def test_an_error_of_pythons_pool_is_not_printed(capsys):
-    """Python before 3.12 may count the processes of a broken pool while one more is started."""
-
-    def fail(error):
-        thread = threading.Thread(target=raise_it, args=[error])
-        thread.start()
-        thread.join()
-        return capsys.readouterr().err
-
-    def raise_it(error):
-        raise error
-
-    before = threading.excepthook
-    threading.excepthook = local.print_unless_of_the_pool
-    try:
-        assert fail(RuntimeError("dictionary changed size during iteration")) == ""
-        assert "another error" in fail(RuntimeError("another error"))
-    finally:
-        threading.excepthook = before
-
-
-@pytest.mark.long
-def test_interrupted_from_the_keyboard(corpus, tmp_path):
-    """Workers get the signal, too, and must leave it to the parent from the very start."""
-    out = tmp_path / "out.conllu"
-    with Parse(*corpus.options(out)) as parse:
-        workers = parse.wait_until(parse.workers)
-        assert all(ignores(pid, signal.SIGINT) for pid in workers)
-        parse.wait_until(lambda: shards_done(out) >= 2)
-        parse.look()
-        os.killpg(parse.process.pid, signal.SIGINT)
-        assert parse.wait() == 130
-        assert parse.left_behind() == []
-        assert "Traceback" not in parse.printed()
-    assert not out.exists()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
 def test_stopped_by_a_signal(corpus, tmp_path, number, code):
     """At once, even if a worker would take long: these would take for ever."""
     out = tmp_path / "out.conllu"
     with Parse(*corpus.options(out)) as parse:
+        workers = parse.wait_until(parse.workers)
+        assert all(ignores(pid, signal.SIGINT) for pid in workers)  # they leave it to the parent
         parse.wait_until(lambda: shards_done(out) >= 2)
         before = done(out)
         send(parse.workers(), signal.SIGSTOP)
-        os.kill(parse.process.pid, number)
+        parse.look()
+        os.killpg(parse.process.pid, number)
         assert parse.wait() == code
         assert parse.left_behind() == []
         assert "Traceback" not in parse.printed()
@@ -221,30 +167,6 @@ def test_stopped_by_a_signal(corpus, tmp_path, number, code):
     assert_kept(before, out)
     corpus.parse_rest(out)
     assert out.read_bytes() == corpus.result
-
-
-@pytest.mark.long
-def test_killed_with_stanza(stanza_models, tmp_path):
-    text, _ = toy_texts(tmp_path, 160)
-    settings = ParserSettings(model_dir=str(stanza_models.toy))
-    parse_here(text, tmp_path / "undisturbed.conllu.xz", settings, 10)
-    out = tmp_path / "out.conllu.xz"
-    options = [text, "--model-dir", stanza_models.toy, "--out", out]
-    with Parse(*options, "--shard-lines", 10, "--workers", 2) as parse:
-        parse.wait_until(lambda: shards_done(out) >= 2)
-        before = done(out)
-        parse.kill_worker()
-        more = shards_done(out) + 3
-        parse.wait_until(lambda: shards_done(out) >= more)
-        before |= done(out)
-        parse.look()
-        os.kill(parse.process.pid, signal.SIGKILL)
-        parse.wait()
-        assert parse.left_behind() == []
-    assert_kept(before, out)
-    assert not out.exists()
-    parse_here(text, out, settings, 10)
-    assert out.read_bytes() == (tmp_path / "undisturbed.conllu.xz").read_bytes()
 
 
 # A kill before each step that changes the disk.
@@ -312,180 +234,3 @@ def test_a_lock_that_the_run_before_has_just_removed(tmp_path, monkeypatch):
         assert lock.exists()
         with pytest.raises(InputError, match="another run"), locked(tmp_path / "parts"):
             pytest.fail("two runs")
-
-
-@pytest.fixture
-def half_done(tmp_path):
-    """A small corpus, and a run of it that was killed after two of three shards."""
-    corpus = make_corpus(tmp_path, 3 * SHARD)
-    out = tmp_path / "half.conllu"
-    work = corpus.plan(out)
-    for k in (0, 2):
-        do_shard(work, k)
-    return corpus, out
-
-
-def test_parts_without_a_plan(half_done):
-    corpus, out = half_done
-    (folder_of(out) / "plan.json").unlink()
-    with pytest.raises(InputError, match=r"parts: the folder contains no plan\.json; remove the"):
-        corpus.parse_rest(out)
-
-
-def test_a_changed_source_is_refused(half_done):
-    corpus, out = half_done
-    text = corpus.text.read_bytes()
-    corpus.text.write_bytes(text.replace(b"a", b"e", 1))
-    with pytest.raises(
-        InputError, match=r"started with other options \(/.*text has changed.*remove the folder"
-    ):
-        corpus.parse_rest(out)
-    result = step("parse", *corpus.options(out), check=False)
-    assert result.returncode == 1
-    assert len(result.stdout.splitlines()) == 1
-    corpus.text.write_bytes(text)
-    assert corpus.plan(out).pending() == [1]
-    corpus.parse_rest(out)
-    assert out.read_bytes() == corpus.result
-
-
-def test_a_source_that_changes_meanwhile_is_noticed(half_done):
-    corpus, out = half_done
-    work = corpus.plan(out)
-    do_shard(work, 1)
-    with open(corpus.text, "a") as file:
-        file.write("more\n")
-    with pytest.raises(InputError, match="changed while it was parsed"):
-        join(work)
-    assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"parser": "stanza"},
-        {"lang": "de"},
-        {"package": "best"},
-        {"model_dir": "elsewhere"},
-        {"tokenized": True},
-        {"max_words": 100},
-        {"long_lines": "skip"},
-    ],
-)
-def test_other_options_are_refused(half_done, changed):
-    corpus, out = half_done
-    settings = ParserSettings(**{"parser": "conllu", **changed})
-    [(name, value)] = changed.items()
-    with pytest.raises(
-        InputError, match=rf"parts: .* other options \(parser: {name} .*is {value}\);"
-    ):
-        corpus.parse_rest(out, settings)
-    corpus.parse_rest(out)
-    assert out.read_bytes() == corpus.result
-
-
-def test_an_option_that_is_left_out_now_is_named(half_done, tmp_path):
-    corpus, _ = half_done
-    out = tmp_path / "untagged.conllu"
-    do_shard(corpus.plan(out, ParserSettings(parser="conllu", no_tags=True)), 0)
-    with pytest.raises(InputError, match=r"other options \(parser: no_tags was True, is None\)"):
-        corpus.parse_rest(out)
-
-
-def test_other_shards_are_refused(half_done):
-    corpus, out = half_done
-    with pytest.raises(InputError, match=r"with other options \(shard_lines: was 125, is 300\)"):
-        parse_here(corpus.text, out, GIVEN, 300, corpus.trees)
-
-
-def test_a_shard_that_is_done_is_left_alone(half_done):
-    corpus, out = half_done
-    before = done(out)
-    do_shard(corpus.plan(out), 0)
-    assert_kept(before, out)
-
-
-def test_remedies_are_not_other_options(half_done):
-    corpus, out = half_done
-    settings = ParserSettings("conllu", on_failure="flat", several_roots="first")
-    before = done(out)
-    work = corpus.plan(out, settings)
-    assert work.pending() == [1]
-    assert_kept(before, out)
-
-
-# Damage.
-
-DAMAGE = {
-    "changed": lambda file: file.write_bytes(file.read_bytes().replace(b"\t0\t", b"\t1\t", 1)),
-    "cut": lambda file: file.write_bytes(file.read_bytes()[:-100]),
-    "emptied": lambda file: file.write_bytes(b""),
-    "lost": lambda file: file.unlink(),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "how"),
-    [
-        *(("00002/half.conllu", how) for how in DAMAGE),
-        *(("00002.json", how) for how in ("cut", "emptied")),
-    ],
-)
-def test_a_damaged_shard_is_noticed_and_repaired(half_done, name, how):
-    corpus, out = half_done
-    DAMAGE[how](folder_of(out) / "done" / name)
-    message = r"done/00002: the outputs .* are missing or damaged.*run the same command again"
-    with pytest.raises(InputError, match=message):
-        corpus.parse_rest(out)
-    assert not out.exists()
-    work = corpus.plan(out)
-    assert work.pending() == [2]
-    corpus.parse_rest(out)
-    assert out.read_bytes() == corpus.result
-
-
-def test_a_damaged_copy_of_the_source_is_noticed(half_done):
-    corpus, out = half_done
-    copy = folder_of(out) / "input/00001/text"
-    copy.write_bytes(copy.read_bytes().replace(b"a", b"e", 1))
-    with pytest.raises(
-        InputError, match=r"00001/text: the file of this shard was modified .*; remove"
-    ):
-        corpus.parse_rest(out)
-
-
-@pytest.mark.parametrize("fault", ["fewer", "more", "order"])
-def test_what_was_written_is_read_back(half_done, monkeypatch, fault):
-    """A shard counts only if the trees in its file are those of its lines."""
-    corpus, out = half_done
-    write = whole_run.block
-
-    def faulty(line, parsed, number):
-        if number == SHARD + 7:
-            line = {"fewer": "", "more": line, "order": "other words"}[fault]
-            if fault == "fewer":
-                return ""
-        return write(line, parsed, number) * (2 if fault == "more" else 1)
-
-    monkeypatch.setattr(whole_run, "block", faulty)
-    with pytest.raises(
-        InputError, match=r"trees, which do not match its 125 lines \(126 to 250 of the source"
-    ):
-        corpus.parse_rest(out)
-    monkeypatch.undo()
-    assert shards_done(out) == 2
-    corpus.parse_rest(out)
-    assert out.read_bytes() == corpus.result
-
-
-def test_a_full_disk_is_named(half_done, monkeypatch):
-    corpus, out = half_done
-
-    def full(line, parsed, number):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(whole_run, "block", full)
-    with pytest.raises(OSError) as error:
-        corpus.parse_rest(out)
-    assert error.value.filename == str(folder_of(out) / "done/00001/half.conllu")
-    assert shards_done(out) == 2 and not list((folder_of(out) / "done/00001").iterdir())

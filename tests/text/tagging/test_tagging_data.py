@@ -1,6 +1,5 @@
 """Tagged text becomes batches: reading, vocabulary, binary data, word vectors."""
 
-import lzma
 import os
 import sys
 from argparse import Namespace
@@ -19,7 +18,6 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
 from fairseq_posattn.glue.models.san_tagger import SanTaggerConfig
 from fairseq_posattn.glue.tasks.tagging import TaggingConfig, TaggingTask
-from fairseq_posattn.io import command_line
 from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize
 from fairseq_posattn.text.tagging.sentences import TaggedSentence, read_tagged
@@ -27,7 +25,6 @@ from fairseq_posattn.text.tagging.vectors import load_vectors
 from fairseq_posattn.text.tagging.vocabulary import PlainDictionary, Settings, Vocabulary, learn
 from support.commands import ROOT, run
 from support.files import write
-from support.killed import killed_at
 
 
 def conllu(*words: tuple, first: int = 1) -> str:
@@ -99,12 +96,6 @@ def test_tags_of_xpos(tmp_path):
     assert read(tmp_path, THE_DOG, "xpos") == [(["the", "dog"], ["DT", "NN"])]
 
 
-def test_packed_files(tmp_path):
-    packed = tmp_path / "text.conllu.xz"
-    packed.write_bytes(lzma.compress(THE_DOG.encode()))
-    assert [(s.words, s.tags) for s in read_tagged(packed)] == [DOG]
-
-
 @pytest.mark.parametrize(
     "text, line, what",
     [
@@ -147,10 +138,6 @@ def test_two_columns_with_odd_words(tmp_path):
         (["#", "1"], ["#", "CD"]),
         (["#"], [None]),
     ]
-
-
-def test_two_columns_that_begin_with_a_sentence_of_one_hash(tmp_path):
-    assert read(tmp_path, "# #\n\nthe DET\ndog NOUN\n") == [(["#"], ["#"]), DOG]
 
 
 @pytest.mark.parametrize("line", ["dog", "the big dog", "dog\t", "\tNOUN", "a\tb\tc"])
@@ -395,15 +382,6 @@ def test_cuts_of_nothing(corpus, option):
     assert option in fault(binarize, options(corpus, option, "0"))
 
 
-def test_a_folder_that_is_there_stays(corpus):
-    binarize(options(corpus))
-    before = {p.name: p.read_bytes() for p in (corpus / "data").iterdir()}
-    assert "--overwrite" in fault(binarize, options(corpus, "--words", "100%"))
-    assert {p.name: p.read_bytes() for p in (corpus / "data").iterdir()} == before
-    binarize(options(corpus, "--words", "100%", "--overwrite"))
-    assert len(Vocabulary.load(corpus / "data").words) == 7
-
-
 def test_overwrite_never_deletes_a_foreign_folder(corpus):
     (corpus / "data").mkdir()
     write(corpus / "data/thesis.tex", "years of work")
@@ -412,20 +390,6 @@ def test_overwrite_never_deletes_a_foreign_folder(corpus):
     assert (corpus / "data/thesis.tex").read_text() == "years of work"
     (corpus / "data/thesis.tex").unlink()
     binarize(options(corpus))  # an empty folder may be filled
-
-
-def test_killed_anywhere_nothing_is_half_written(corpus):
-    """The folder is there whole or not at all, and the step goes on when started again."""
-    for change in range(1, 40):
-        was_killed = killed_at(change, binarize, options(corpus))
-        if (corpus / "data").exists():
-            assert len(rows(task_of(corpus / "data", "train", "test").dataset("test"))) == 1
-        if not was_killed:
-            break
-    else:
-        raise AssertionError("it never came to its end")
-    binarize(options(corpus, "--overwrite"))
-    assert sorted(os.listdir(corpus)) == ["data", "test", "train", "valid"]
 
 
 @pytest.mark.long
@@ -437,13 +401,6 @@ def test_the_program(corpus):
         f"{corpus / 'data'}: the dictionaries have 4 words (1 are ambiguous), 10 characters and "
         "5 tags, each including padding and unknown\n"
     )
-
-
-def test_a_missing_file_is_one_line(corpus, capsys):
-    with pytest.raises(SystemExit, match="1"):
-        command_line.run(lambda: binarize(options(corpus, "--test", "nosuch")))
-    assert capsys.readouterr().err == "error: nosuch: No such file or directory\n"
-    assert not (corpus / "data").exists()
 
 
 # --- the task ------------------------------------------------------------------------
