@@ -26,7 +26,6 @@ from support.experiments import (
     languages,
     prepared,
     tidy,
-    write_corpus,
 )
 from support.files import lines_of
 
@@ -111,11 +110,7 @@ def test_a_table_over_seeds(small, tmp_path):
     assert "structural_chain.demo" in (experiment.work / "report.html").read_text()
     assert len(experiment.runs("structural_chain.demo")) == 2
     page = (experiment.work / "reproducibility.md").read_text()
-    assert "posattn recipe prepare multi30k_en_de --from" in page
-    assert "| 1, threads of each: 1 | fp32 | all |" in page and page.count("(seeds 1, 2)") == 3
-    assert f"| fairseq_posattn, training | {__version__}" in page
-    kept = len(lines_of(experiment.work / "data.work/train.clean.en"))
-    assert f"The models were trained on {kept:,} of the training sentences." in page
+    assert page.count("; 1 process, fp32; Python 3.") == 6 and f" | {__version__}" in page
     before = experiment.contents()
     again = experiment.start("table", *table).stdout
     assert again.count("already trained (") == 6
@@ -268,18 +263,6 @@ def test_logs_of_all_machines_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_models_of_the_tables_are_presets(recipe):
-    """Each trains, and the sizes, the texts and the sums of the recipe belong together."""
-    from fairseq_posattn.lab.experiments.recipe import presets, read_recipe
-
-    found = read_recipe(recipe)
-    for row in found.content.models:
-        assert row.model in presets()
-        assert row.published.keys() <= set(found.content.corpus.tests)
-    assert found.content.corpus.sentences.keys() <= set(found.content.corpus.names)
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
 def test_every_step_can_be_shown(recipe, tmp_path):
     """Nothing is made but empty folders."""
     for script, arguments in {
@@ -294,12 +277,6 @@ def test_every_step_can_be_shown(recipe, tmp_path):
 @pytest.mark.parametrize(
     ("script", "arguments", "message"),
     [
-        ("train", ("nix", "--cpu"), "unknown model 'nix'; choose among "),
-        (
-            "train",
-            ("sequence", "--size", "vast", "--cpu"),
-            "the recipe has no size 'vast'; choose among base big",
-        ),
         ("train", ("sequence", "--cpu"), "no data; run recipes/prepare.sh wmt14"),
         (
             "train",
@@ -311,13 +288,7 @@ def test_every_step_can_be_shown(recipe, tmp_path):
         ("evaluate", ("sequence", "--cpu"), "sequence.base.seed1: it was not trained; run"),
         ("evaluate", ("sequence", "--colour"), "unrecognized arguments: --colour"),
         ("train", ("sequence", "--cpu", "--seeds", "3-x"), "expected seeds such as 1-3 or 1,2,5"),
-        (
-            "sweep",
-            ("--cpu", "--size", "small"),
-            "the recipe has no size 'small'; choose among base",
-        ),
         ("table", ("--cpu", "--baseline", "x"), "unknown model 'x'; choose among sequence"),
-        ("prepare", ("--from", "/nowhere"), "/nowhere: there is no such folder"),
     ],
 )
 def test_errors(script, arguments, message, tmp_path):
@@ -332,14 +303,6 @@ def test_a_corpus_that_cannot_be_downloaded(tmp_path):
     assert "give its path with --from FOLDER" in result.stdout
 
 
-def test_a_corpus_of_another_size(corpus, tmp_path):
-    write_corpus(corpus, "multi30k_en_de", tmp_path / "from")
-    experiment = Experiment("multi30k_en_de", tmp_path / "work")
-    result = experiment.start("prepare", "--from", tmp_path / "from", check=False)
-    assert result.returncode == 1
-    assert "raw/train.en: found 160 sentences, expected 29,000" in result.stdout
-
-
 @pytest.mark.long
 def test_a_sweep_trains_each_window(tmp_path):
     printed = shown("wmt14_en_de", "sweep", "--gpus", 8, work=tmp_path).stdout
@@ -348,13 +311,3 @@ def test_a_sweep_trains_each_window(tmp_path):
     # nine runs share eight GPUs, so each translates on one of them
     assert printed.count("--gen-subset valid --path") == 9
     assert {f"CUDA_VISIBLE_DEVICES={k} " in printed for k in range(8)} == {True}
-
-
-def test_a_recipe_that_is_none(tmp_path):
-    result = run(ROOT / "recipes/train.sh", tmp_path, "x", "--dry-run", check=False)
-    assert result.returncode == 1
-    assert (
-        f"{tmp_path}: no folder of this name contains a recipe.toml; specify a folder that does"
-        in result.stdout
-    )
-    assert "multi30k_en_de" in result.stdout
