@@ -6,7 +6,7 @@ import pytest
 
 from fairseq_posattn.lab.experiments.recipe import read_recipe
 from support.commands import ROOT, script
-from support.experiments import TINY, Experiment
+from support.experiments import TINY, Experiment, in_process
 from support.files import lines_of, write
 from support.raw_corpus import MAX_WORDS, SIZES
 
@@ -77,12 +77,10 @@ def test_whether_the_order_crosses(source, target, expected):
     assert corpus.order(source, target) == corpus.order(target, source) == expected
 
 
-def test_data_with_parsed_trees_need_a_parser(corpus, tmp_path):
-    write_treebanks(corpus, tmp_path / "from")
-    experiment = Experiment(RECIPES[0], tmp_path / "work")
-    started = experiment.start("prepare", "--from", tmp_path / "from", "--any-size", "--dry-run")
-    assert "data with parsed trees are skipped; to build them, give" in started.stdout
-    assert "--out" in started.stdout and "data.parsed " not in started.stdout
+def test_data_with_parsed_trees_need_a_parser(tmp_path):
+    _, out, err = in_process("prepare", RECIPES[0], "--from", tmp_path, "--dry-run")
+    assert "data with parsed trees are skipped; to build them, give" in err
+    assert "--out" in out and "data.parsed " not in out
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

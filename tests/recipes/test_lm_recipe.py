@@ -12,7 +12,7 @@ import pytest
 from fairseq_posattn.lab.experiments.recipe import read_content
 from fairseq_posattn.lab.experiments.recipe_content import TrialContent
 from support.commands import PLUGIN, ROOT, run, script
-from support.experiments import Experiment
+from support.experiments import Experiment, in_process
 from support.in_process import call
 from support.lm_corpus import make_ptb, make_wikitext
 
@@ -123,11 +123,10 @@ def prepared_lm(folder: Path, *options) -> Experiment:
 )
 def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path):
     """The settings are those of the authors' program."""
-    experiment = Experiment("lm", tmp_path / "work")
 
     def shown(corpus, *options):
-        only = ["table", "--models", model, "--corpora", corpus, "--dry-run"]
-        return experiment.start(*only, *options).stdout
+        only = ["--models", model, "--corpora", corpus, "--dry-run", "--work", tmp_path / "work"]
+        return in_process("table", "lm", *only, *options)[1]
 
     wikitext = shown("wikitext-2.9_words", "--gpus", 2, "--seeds", "3-3")
     ptb = shown("ptb", "--cpu")
