@@ -35,24 +35,24 @@ def machine_of(options: argparse.Namespace):
 def experiment_of(options: argparse.Namespace) -> Any:
     """Return the experiment; raise an InputError if the options do not match its recipe."""
     from fairseq_posattn.lab.experiments.commands import Shell
+    from fairseq_posattn.lab.experiments.experiment import Settings
     from fairseq_posattn.lab.experiments.recipe import recipe_file
     from fairseq_posattn.lab.experiments.translation import Translation
     from fairseq_posattn.lab.experiments.trials import trial_class
-    from fairseq_posattn.lab.experiments.workplace import Place, Plan
 
     names = ["updates", "precision", "last", "examples", "with_parsing", "on_valid"]
-    names += ["keep", "from_study"]
+    names += ["keep", "from_study", "at_once"]
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
     called = join(["posattn", "recipe", *sys.argv[1:]])
-    plan = Plan(**asked, training=options.rest, called=called)
+    corpora = getattr(options, "corpora", None) or ()
+    settings = Settings(**asked, corpora=corpora, training=options.rest, called=called)
     shell = Shell(options.dry_run)
     file = recipe_file(options.recipe)
     work = (options.work or file.parent / "work").absolute()
     if not work.exists():
         say_whose_code_runs(file.parent)
     kind = trial_class(file) or Translation
-    more = getattr(options, "at_once", None), getattr(options, "corpora", None) or ()
-    experiment = kind(file, Place(work, shell), plan, machine_of(options), *more)
+    experiment = kind(file, work, settings, machine_of(options), shell)
     experiment.refuse(options.step, vars(options))
     if hasattr(options, "size"):
         options.size = experiment.sized(options.size)
@@ -97,8 +97,11 @@ def evaluate(experiment: Any, options: argparse.Namespace) -> None:
         record = experiment.named(options.run).record
         options.model, options.size = record.name, record.size
     baseline = options.baseline and experiment.row(options.baseline, options.size)
-    row = None if options.run else row_of(experiment, options)
-    experiment.evaluate(row, seeds(options), baseline, options.run)
+    if options.run:
+        experiment.evaluate(None, [experiment.named(options.run)], baseline)
+        return
+    row = row_of(experiment, options)
+    experiment.evaluate(row, experiment.trained(row, seeds(options)), baseline)
 
 
 def table(experiment: Any, options: argparse.Namespace) -> None:
@@ -124,7 +127,7 @@ def options_of_training(options: argparse.Namespace) -> None:
 
     They contain no spaces or quotes, so `$(posattn recipe options ...)` can be used in a shell.
     """
-    from fairseq_posattn.lab.experiments.training import options_for
+    from fairseq_posattn.lab.experiments.training_options import options_for
 
     words = options_for(options.model, options.size, options.data)
     print(*(word.strip("()").replace(" ", "") for word in words))
@@ -148,7 +151,7 @@ def main() -> None:
         alone(options)
         return
     experiment = experiment_of(options)
-    with experiment.place.shell.passing_signals_on():
+    with experiment.shell.passing_signals_on():
         try:
             STEPS[options.step](experiment, options)
         except CommandFailed as error:

@@ -32,14 +32,14 @@ class Recipe(Trial):
 
     def text(self, corpus: str) -> Path:
         """Return the folder with the sentences of a corpus."""
-        return self.place.work / "text" / corpus
+        return self.work / "text" / corpus
 
     def data(self, corpus: str, seed: int) -> Path:
         """Return the data folder of a corpus."""
-        return self.place.work / "data" / corpus
+        return self.work / "data" / corpus
 
     def choices_of_test(self) -> list[Any]:
-        return [self.plan.examples]
+        return [self.settings.examples]
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
         """Split the corpus in `source` into sentences, and binarise it."""
@@ -75,12 +75,12 @@ class Recipe(Trial):
         both = ("--split", "valid", "test", "--json", out)
         program = self.folder / "perplexity.py"
         self.command(run, share, program, data, "--path", path, *counts, *both, *cpu)
-        if run.record.name != WITHOUT_ATTENTION and self.plan.examples:
-            maps = ("--split", "test", "--first", str(self.plan.examples))
+        if run.record.name != WITHOUT_ATTENTION and self.settings.examples:
+            maps = ("--split", "test", "--first", str(self.settings.examples))
             maps += ("--out", run.folder / "maps")
             program = self.folder / "attention_maps.py"
             self.command(run, share, program, data, "--path", path, *maps, *cpu)
-        return self.place.shell.act(read_json, out, "delete it", instead={})
+        return self.shell.act(read_json, out, "delete it", instead={})
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         return [table(rows, results, corpus) for corpus in sorted({c for _, c in results})]

@@ -44,11 +44,11 @@ class Recipe(Trial):
 
     def raw(self, seed: int) -> Path:
         """Return the folder with the tables of a seed."""
-        return self.place.work / f"raw.seed{seed}"
+        return self.work / f"raw.seed{seed}"
 
     def data(self, corpus: str, seed: int) -> Path:
         """Return the folder with the binarised tables of a seed."""
-        return self.place.work / f"data.seed{seed}"
+        return self.work / f"data.seed{seed}"
 
     def make_data(self, corpus: str, seed: int) -> None:
         """Draw the tables of a seed, and binarise them."""
@@ -76,14 +76,14 @@ class Recipe(Trial):
         }
         self.program("generate", options, run, machine, share, run.folder / "generate.log")
         raw = self.raw(run.record.seed)
-        return self.place.shell.act(measured, run.folder, raw, instead={})
+        return self.shell.act(measured, run.folder, raw, instead={})
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         return [table(measure, rows, results) for measure in MEASURES]
 
     def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
         """Draw the accuracy against the number of tables."""
-        draw(rows, results, self.place.work / "lookup.png")
+        draw(rows, results, self.work / "lookup.png")
 
 
 def measured(folder: Path, raw: Path) -> dict[str, Any]:

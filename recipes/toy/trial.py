@@ -44,10 +44,10 @@ class Recipe(Trial):
     @property
     def raw(self) -> Path:
         """The folder with the sentences and their trees."""
-        return self.place.work / "raw"
+        return self.work / "raw"
 
     def data(self, corpus: str, seed: int) -> Path:
-        return self.place.work / "data"
+        return self.work / "data"
 
     def make_data(self, corpus: str, seed: int) -> None:
         """Create the treebank, and binarise it."""
@@ -57,7 +57,7 @@ class Recipe(Trial):
         self.once("treebank", self.content.data, inputs, outputs, self.prepare_all)
 
     def prepare_all(self) -> None:
-        work, raw, choices = self.place.work, self.raw, dict(self.content.data)
+        work, raw, choices = self.work, self.raw, dict(self.content.data)
         symbols = choices.pop("symbols")
         self.make(self.folder / "treebank.py", raw, *arguments(choices))
         for split in SPLITS:
@@ -91,7 +91,7 @@ class Recipe(Trial):
             "remove-bpe": True,
         }
         self.program("generate", options, run, machine, share, run.folder / "generate.log")
-        found = self.place.shell.act(measured, run.folder, self.raw, instead={})
+        found = self.shell.act(measured, run.folder, self.raw, instead={})
         if self.learns_parents(run):
             found |= self.attachment(run, machine, share)
         return found
@@ -109,7 +109,7 @@ class Recipe(Trial):
         log = run.folder / "validate.log"
         options = {"path": run.folder / "checkpoint_last.pt", "valid-subset": UNAMBIGUOUS}
         self.program("validate", {**options, "max-tokens": 2000}, run, machine, share, log)
-        return {"attachment": self.place.shell.act(attachment_in, log)}
+        return {"attachment": self.shell.act(attachment_in, log)}
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         lines, signature = [], ""

@@ -48,7 +48,7 @@ class Recipe(Trial):
     @property
     def folders(self) -> Path:
         """The folder with the data of all treebanks."""
-        return self.place.work / "data"
+        return self.work / "data"
 
     def data(self, corpus: str, seed: int) -> Path:
         return self.folders / corpus
@@ -69,7 +69,7 @@ class Recipe(Trial):
             )
         words = [] if options.vectors is None or "--words" in others else ["--words", "20000"]
         words += ["--column", options.column, *others]
-        for treebank in treebanks_in(self.given(source), self.place.board):
+        for treebank in treebanks_in(self.given(source), self.progress):
             name = treebank.resolve().name.removeprefix("UD_")
             name += "" if options.column == "upos" else f".{options.column}"
             self.prepare_one(treebank, name, words, options.vectors)
@@ -86,8 +86,8 @@ class Recipe(Trial):
             options = (*words, "--destdir", out, "--overwrite")
             self.make("fairseq_posattn.cli.binarize_tagging", *given, *options)
             if not named:
-                self.place.shell.act(self.vectors(name).unlink, True)
-            elif self.place.shell.does(f"train with {vectors}"):
+                self.shell.act(self.vectors(name).unlink, True)
+            elif self.shell.does(f"train with {vectors}"):
                 with written_whole(self.vectors(name)) as file:
                     file.write(named)
 
@@ -118,7 +118,7 @@ class Recipe(Trial):
         }
         self.program("validate", options, run, machine, share, log)
         training = run.folder / "train.log"
-        return self.place.shell.act(lambda: accuracies(log) | trained(training), instead={})
+        return self.shell.act(lambda: accuracies(log) | trained(training), instead={})
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         """Return tables like Tables 2c and 2d of the paper."""
@@ -130,7 +130,7 @@ class Recipe(Trial):
 
     def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
         """Plot the accuracy on dev by update, as in Figure 2 of the paper."""
-        draw(rows, runs, self.place.work / "curves.png")
+        draw(rows, runs, self.work / "curves.png")
 
 
 def treebanks_in(folder: Path, board: Board) -> list[Path]:

@@ -217,6 +217,6 @@ def test_another_architecture(trained, tmp_path, change):
 
 def test_the_machine_that_a_checkpoint_was_trained_on(trained):
     """By which the recipes tell whether the place in the epoch still counts."""
-    from fairseq_posattn.lab.experiments.training import batches_of
+    from fairseq_posattn.lab.experiments.training_options import batches_of
 
     assert batches_of(trained / "checkpoint_last.pt") == ("1", "1000", "1")

@@ -30,7 +30,7 @@ def read(folder: Path) -> Command:
     def look() -> None:
         found = read_recipe(str(folder))
         for source in found.content.corpus.downloads:
-            assert 0 < source.most < 10**15
+            assert 0 <= source.bytes < 10**15
             assert "/" not in source.name and source.name.strip(".")
         for row in found.content.models:
             assert found.content.sizes[row.size].updates > 0 and "/" not in row.system

@@ -31,7 +31,7 @@ def two_runs(folder: Path) -> None:
     """Two runs of one name, which differ in their options."""
     for record in (RECORD, replace(RECORD, options=[*RECORD.options, "--dropout", "0"])):
         run = runs.Run(folder / "runs", record)
-        run.begin()
+        run.record_start()
         run.finish()
 
 
@@ -40,7 +40,7 @@ def two_runs(folder: Path) -> None:
 def find(folder: Path) -> None:
     """What train, evaluate and table do with the runs that are there."""
     planned = runs.Run(folder / "runs", RECORD)
-    planned.begin()
+    planned.record_start()
     found = runs.one_run(folder / "runs", RECORD.system, 1, lambda: planned)
     other = runs.runs_in(folder / "runs")[-1]
     write_json(folder / "out", [found.name, other.record.difference(found.record)])
@@ -60,28 +60,25 @@ MEASURED = {
 
 def show_result(folder: Path) -> None:
     """What table.sh of the toy recipe does with a run that has ended: test it once, and show it."""
-    from fairseq_posattn.lab.experiments.commands import Shell
     from fairseq_posattn.lab.experiments.machine import Machine, Share
     from fairseq_posattn.lab.experiments.trials import trial_class
-    from fairseq_posattn.lab.experiments.workplace import Place, Plan
 
     file = ROOT / "recipes/toy/recipe.toml"
     recipe = trial_class(file)
     assert recipe is not None
-    machine = Machine(cpu=True)
-    trial = recipe(file, Place(folder, Shell()), Plan(), machine)
+    trial = recipe(file, folder)
     row = next(row for row in trial.content.models if row.name == RECORD.name)
     run = runs.Run(folder / "runs", RECORD)
     with mock.patch.multiple(
         recipe, test=lambda *_: MEASURED, test_files=lambda *_: [], draw=lambda *_: None
     ):
-        trial.test_one(run, True, machine, Share())
+        trial.test_one(run, True, Machine(cpu=True), Share())
         trial.write([row], [run], [])
 
 
 def tested(folder: Path) -> None:
     run = runs.Run(folder / "runs", RECORD)
-    run.begin()
+    run.record_start()
     run.finish()
     must_pass(Command(lambda: show_result(folder)))
     for path in folder.glob("table.*"):

@@ -132,14 +132,10 @@ def run_together(runs) -> bool:
 @calling
 def pool(folder: Path) -> None:
     """What table.sh --from-study does before it scores: each row is written a log."""
-    from fairseq_posattn.lab.experiments.commands import Shell
-    from fairseq_posattn.lab.experiments.machine import Machine
+    from fairseq_posattn.lab.experiments.experiment import Settings
     from fairseq_posattn.lab.experiments.translation import Translation, of_system
-    from fairseq_posattn.lab.experiments.workplace import Place, Plan
 
-    place = Place(folder / "work", Shell())
-    plan = Plan(from_study=True)
-    experiment = Translation(folder / "recipe.toml", place, plan, Machine(cpu=True))
+    experiment = Translation(folder / "recipe.toml", folder / "work", Settings(from_study=True))
     rows = experiment.rows(None)
     runs = experiment.finished(rows, [])
     assert len({run.name for run in runs}) == len(runs), "a run counts twice"

@@ -1,7 +1,5 @@
 """The recipe about lengths: joined captions, its models, and its table."""
 
-from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
-from fairseq_posattn.lab.experiments.recipe import read_recipe
 from support.commands import ROOT, script
 from support.files import lines_of, write
 
@@ -12,18 +10,6 @@ def test_two_captions_become_one(tmp_path):
     write(tmp_path / "test.en", ["a dog .", "b", "c", "d ."])
     script(FOLDER / "corpus.py").join(tmp_path / "test.en", tmp_path / "joined.en")
     assert lines_of(tmp_path / "joined.en") == ["a dog . b", "c d ."]
-
-
-def test_the_models_can_be_built():
-    recipe = read_recipe("lengths")
-    assert recipe.content.corpus.prepare["max-source-length"] == 12
-    shape = AttentionShape(4, 32)
-    for row in recipe.content.models:
-        for side, layers in (("encoder", 3), ("decoder", 2)):
-            specification = AttentionSpecification(row.training.get(f"{side}-attention", ""))
-            specification.check(layers, shape)
-            if side == "decoder":
-                specification.check_causal()
 
 
 def test_bleu_by_length(tmp_path):

@@ -110,30 +110,3 @@ def test_the_recipe_on_a_tiny_setting(tmp_path):
     shutil.rmtree(work / "runs")
     result = experiment.start("evaluate", "none", "--cpu", "--seed", 2, check=False)
     assert result.returncode == 1 and "the training is not complete" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "nothing"], "unknown model 'nothing'; choose among positional content"),
-        (["train", "none", "--size", "base"], "the models of lookup have one size"),
-        (["train", "none", "--corpora", "x"], "the unknown corpus x; choose among tables"),
-        (
-            ["evaluate", "none", "--baseline", "content"],
-            "only in recipes/table.sh; give --baseline there",
-        ),
-        (["evaluate", "--run", "none.x"], "does not apply to lookup; select a run by MODEL"),
-        (["evaluate", "none", "--on-valid"], "--with-parsing, --on-valid, --keep and --from-study"),
-        (["table", "--tokens", "9"], "--tokens 9 is set in the recipe.toml of lookup"),
-        (["table", "--baseline", "none"], "lookup supports no --baseline"),
-        (["sweep"], "the recipe has no [sweep]"),
-        (["prepare"], "it makes its data itself; run"),
-        (["prepare", "--models", "none"], "makes the same data for all models; leave out --models"),
-    ],
-)
-def test_what_a_trial_refuses(arguments, message, tmp_path):
-    cpu = [] if arguments[0] == "prepare" else ["--cpu"]
-    result = Experiment("lookup", tmp_path).start(*arguments, *cpu, check=False)
-    assert result.returncode == 1 and message in result.stdout
-    assert "Traceback" not in result.stdout
-    assert not (tmp_path / "runs").exists()

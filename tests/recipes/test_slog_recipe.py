@@ -5,6 +5,7 @@ way from published files to a table."""
 
 import base64
 import os
+import shutil
 import sys
 import zipfile
 from itertools import combinations, pairwise, product
@@ -16,7 +17,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.sentence import Sentence
 from support.commands import ROOT, run, script
-from support.experiments import TINY, Experiment
+from support.experiments import TINY, Experiment, copy_of, in_process
 from support.files import lines_of, with_unknown_compression
 
 FOLDER = ROOT / "recipes/slog"
@@ -387,11 +388,10 @@ def lines() -> str:
     return "".join(f"{sentence}\t{form}\t{name}\n" for name, sentence, form, _ in CASES)
 
 
-@pytest.fixture
-def published(tmp_path):
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
     """A folder with the published files, of hand-made sentences."""
-    folder = tmp_path / "published"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("published")
     for name in ("train", "dev", "test"):
         (folder / f"{name}.tsv").write_text(lines() * 2)
     with zipfile.ZipFile(folder / "generalization_sets.zip", "w", zipfile.ZIP_LZMA) as archive:
@@ -406,8 +406,13 @@ def prepared(folder, work, recipe="slog"):
     return experiment
 
 
-def test_files_become_texts_with_trees_alignments_and_categories(published, tmp_path):
-    work = prepared(published, tmp_path / "work").work
+@pytest.fixture(scope="module")
+def slog(published, tmp_path_factory):
+    return prepared(published, tmp_path_factory.mktemp("slog") / "work")
+
+
+def test_files_become_texts_with_trees_alignments_and_categories(slog):
+    work = slog.work
     for name, times in {"train": 2, "gen": 1}.items():
         cases = CASES * times
         raw = work / "raw"
@@ -425,9 +430,9 @@ def test_files_become_texts_with_trees_alignments_and_categories(published, tmp_
     assert (work / "data.grammar/test1.en-lf.en.idx").exists()
 
 
-def test_trees_without_words(published, tmp_path):
+def test_trees_without_words(slog, published, tmp_path):
     """Only trees and labels, brackets and roles are left, and each name comes from its word."""
-    work = prepared(published, tmp_path / "work").work
+    work = slog.work
     other = prepared(published, tmp_path / "other", "slog/tree_only").work
     trees, blank = (read_conllu(str(one / "raw/gen.conllu")) for one in (work, other))
     for (name, _, form, _), tree, bare in zip(CASES, trees, blank, strict=True):
@@ -473,40 +478,26 @@ def damage(folder, what):
 @pytest.mark.parametrize("what", ["line", "torn", "missing", "compression", "password"])
 def test_damaged_files_are_named(published, tmp_path, monkeypatch, what):
     monkeypatch.setenv("SLOG_PASSWORD", os.fsdecode(b"\xff"))  # is no UTF-8
-    message = damage(published, what)
-    result = run(
-        *(sys.executable, "-m", "fairseq_posattn.cli.recipe", "prepare", "slog"),
-        *("--from", published, "--any-size", "--work", tmp_path / "work"),
-        check=False,
-    )
-    assert result.returncode == 1 and message in result.stdout
-    assert not (tmp_path / "work/data").exists()
+    message = damage(folder := shutil.copytree(published, tmp_path / "damaged"), what)
+    words = ("prepare", "slog", "--from", folder, "--any-size", "--work", tmp_path / "work")
+    code, _, err = in_process(*words)
+    assert code == 1 and message in err and not (tmp_path / "work/data").exists()
 
 
 def test_the_password_opens_the_sets(published, tmp_path, monkeypatch):
-    (published / "generalization_sets.zip").unlink()
-    (published / "generalization_half.zip").write_bytes(base64.b64decode(LOCKED))
+    folder = shutil.copytree(published, tmp_path / "locked")
+    (folder / "generalization_sets.zip").unlink()
+    (folder / "generalization_half.zip").write_bytes(base64.b64decode(LOCKED))
     monkeypatch.setenv("SLOG_PASSWORD", "slog")
-    assert lines_of(prepared(published, tmp_path / "work").work / "raw/gen.lf") == ["cat"]
+    assert lines_of(prepared(folder, tmp_path / "work").work / "raw/gen.lf") == ["cat"]
 
 
 @pytest.mark.long
-def test_from_files_to_a_table(published, tmp_path):
-    experiment = prepared(published, tmp_path / "work")
+def test_from_files_to_a_table(slog, tmp_path):
+    experiment = copy_of(slog, tmp_path)
     models = ["walk", "walk_chain", "walk_labels_grammar", "walk_flip0.4"]
-    how = [
-        "--cpu",
-        "--size",
-        "demo",
-        "--updates",
-        4,
-        "--last",
-        1,
-        "--seeds",
-        "1-2",
-        "--examples",
-        1,
-    ]
+    how = ["--cpu", "--size", "demo", "--updates", 4, "--last", 1, "--seeds", "1-2"]
+    how += ["--examples", 1]
     experiment.start("table", "--models", *models, *how, "--baseline", "walk_chain", "--", *TINY)
     rows = [line.split("|") for line in lines_of(experiment.work / "subsets.md") if "|" in line]
     first = [row[1].strip(" *") for row in rows]

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from fairseq_posattn.lab.experiments.recipe import read_recipe
-from fairseq_posattn.lab.experiments.study import check_pools, kept
+from fairseq_posattn.lab.experiments.study import check_pools, stored_runs
 from fairseq_posattn.lab.probing.results import read_probes
 from fairseq_posattn.lab.probing.tables import Results, all_tables
 from fairseq_posattn.lab.scoring.plain_tables import markdown, rows_for_programs
@@ -19,7 +19,7 @@ FOLDER = RECIPES / "multi30k_en_de"
 @pytest.mark.parametrize("recipe", sorted(path.parent.name for path in RECIPES.glob("*/study")))
 def test_each_run_has_its_results_and_its_options(recipe):
     tests = read_recipe(recipe).content.corpus.tests
-    runs = kept(RECIPES / recipe / "study", RECIPES)
+    runs = stored_runs(RECIPES / recipe / "study", RECIPES)
     files = {path.name for path in (RECIPES / recipe / "study").glob("*.xz")}
     assert files == {run.scored(test).name for run in runs for test in tests}
     check_pools(runs)

@@ -120,25 +120,6 @@ def test_data_of_another_treebank_are_made_anew(toy, tmp_path):
     assert f"--word-vectors {tmp_path}/vectors --fixed-word-vectors " in shown
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["prepare"], "needs the folder of its corpus; give its path"),
-        (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
-        (["prepare", "--from", "."], "has 0 files with 'train' in their names, expected one"),
-        (["train", "conv3d", "--cpu"], "choose among san pe_con"),
-        (["train", "conv", "--cpu"], "no data; run recipes/prepare.sh ud_tagging"),
-        (["table", "--updates", "3", "--cpu", "--dry-run"], "counts epochs, not updates"),
-    ],
-)
-def test_mistakes_are_named(tmp_path, arguments, message):
-    (tmp_path / "empty").mkdir()
-    experiment = Experiment("ud_tagging", tmp_path / "work")
-    result = experiment.start(*arguments, check=False, cwd=tmp_path / "empty")
-    assert result.returncode == 1 and message in result.stdout
-    assert "Traceback" not in result.stdout
-
-
 @pytest.mark.long
 def test_a_failed_training_is_told(toy):
     wrong = ["--", "--encoder-attention", "nothing"]

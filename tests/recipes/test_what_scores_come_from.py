@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from support.experiments import PREPARING, TINY, Experiment
-from support.files import lines_of, write
+from support.files import write
 from support.raw_corpus import write_raw
 
 pytest.importorskip("stanza")
@@ -64,24 +64,3 @@ def test_everything_that_a_score_reads_is_part_of_it(evaluated):
     printed = evaluated.start(*EVALUATE).stdout
     trees.write_bytes(before)
     assert "heads.test ..." in printed and "examples.test ..." in printed
-
-
-def test_other_references_are_refused_until_there_are_data_of_them(evaluated):
-    """A preparation that fails has replaced the texts, but not the data."""
-    folder, work = evaluated.work.parent, evaluated.work
-    write(folder / "recipe.toml", RECIPE)
-    evaluated.start(*EVALUATE)
-    write(folder / "tidy/test.en", lines_of(folder / "tidy/test.en")[::-1])
-    failing = ("prepare", "--from", folder / "tidy", "--", "--symbols", "none")
-    assert evaluated.start(*failing, check=False).returncode
-    before = evaluated.contents()
-    refused = evaluated.start(*EVALUATE, check=False)
-    assert refused.returncode == 1 and evaluated.contents() == before
-    assert (
-        f"error: {work}/raw/test.en (test.en) differs from the text that {work}/data was made "
-        f"from; run recipes/prepare.sh {folder} again\n"
-    ) in refused.stdout
-    evaluated.start("prepare", "--from", folder / "tidy", "--", *PREPARING)
-    printed = evaluated.start(*EVALUATE).stdout
-    assert "translate.test ..." in printed and "translate.again: already done" in printed
-    assert evaluated.contents() != before

@@ -1,11 +1,19 @@
 """Experiments of the recipes on small corpora: their files, their options, and how they are run."""
 
+import contextlib
+import io
 import json
 import lzma
+import sys
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
+import pytest
+
+from fairseq_posattn.cli import recipe as recipe_command
+from fairseq_posattn.io import command_line
 from support import warm
 from support.commands import ROOT, run
 from support.files import lines_of, write
@@ -87,6 +95,19 @@ def write_sgm(folder: Path, name: str, source: list[str], target: list[str]) -> 
             rows += [f"<seg id={n}> {escape(line)} </seg>" for n, line in enumerate(lines, 1)]
             rows.append(f"</DOC></{tag}>")
         write(folder / f"{name}.{kind}.sgm", rows)
+
+
+def in_process(*words) -> tuple[int, str, str]:
+    """Run `posattn recipe WORDS` in this process; return its exit code, output and messages."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["posattn recipe", *map(str, words)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as end,
+    ):
+        command_line.run(recipe_command.main)
+    return end.value.code or 0, out.getvalue(), err.getvalue()
 
 
 class Experiment(NamedTuple):

@@ -63,7 +63,7 @@ class Shell:
         """Return whether a path exists; in a dry run, assume that it does."""
         return self.dry_run or path.exists()
 
-    def alone(self, path: Path) -> contextlib.AbstractContextManager:
+    def locked(self, path: Path) -> contextlib.AbstractContextManager:
         """Return a context manager that locks a path against other processes.
 
         Entering the context blocks until the lock is available. In a dry run, nothing is locked.

@@ -24,7 +24,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.files import count_lines, read_lines
 from fairseq_posattn.lab.experiments.commands import Shell, python
-from fairseq_posattn.lab.experiments.recipe import Recipe, module_beside
+from fairseq_posattn.lab.experiments.recipe import Recipe, arguments, module_beside
+from fairseq_posattn.lab.experiments.runs import files_in
 from fairseq_posattn.preparation.corpus import Treebanks
 from fairseq_posattn.preparation.translated import write_translated
 from fairseq_posattn.text.languages import language
@@ -59,15 +60,14 @@ class Collector:
 
         Otherwise, write each text with `take_pair`, and copy the label files of the test sets.
         """
-        special = special_of(self.recipe)
-        if special is not None and hasattr(special, "collect"):
-            special.collect(self)
-        else:
-            for name in self.content.corpus.names:
-                self.take_pair(name)
-            for test, names in self.content.evaluation.subsets.items():
-                for name in names:
-                    self.join(f"{test}.{name}", [f"{test}.{name}"])
+        if collect := getattr(special_of(self.recipe), "collect", None):
+            collect(self)
+            return
+        for name in self.content.corpus.names:
+            self.take_pair(name)
+        for test, names in self.content.evaluation.subsets.items():
+            for name in names:
+                self.join(f"{test}.{name}", [f"{test}.{name}"])
 
     def take_pair(self, name: str) -> None:
         """Write the source and target files of a text.
@@ -192,10 +192,14 @@ def check_sentences(path: Path, expected: float, percent: float = 0) -> None:
 
 def references(recipe: Recipe, raw: Path, test: str) -> dict:
     """Return the options of posattn score that specify the references of a test set."""
-    special = special_of(recipe)
-    if special is not None and hasattr(special, "references"):
-        return special.references(raw, test)
+    if special := getattr(special_of(recipe), "references", None):
+        return special(raw, test)
     return {"references": [raw / f"{test}.{recipe.content.target}"]}
+
+
+def reference_files(recipe: Recipe, raw: Path, test: str) -> list[Path]:
+    """Return the existing reference files of a test set."""
+    return [Path(path) for path in files_in(arguments(references(recipe, raw, test)))]
 
 
 def special_of(recipe: Recipe) -> ModuleType | None:
@@ -273,10 +277,7 @@ def members(archive: str, names: Sequence[str]) -> Iterator[tuple[str, IO[bytes]
 
 
 def check_end(archive: tarfile.TarFile) -> None:
-    """Raise a ReadError if an archive is truncated between two files.
-
-    The tarfile module does not detect this.
-    """
+    """Raise a ReadError if an archive is truncated between two files, which tarfile overlooks."""
     if archive.fileobj.tell() == archive.offset:
         raise tarfile.ReadError("its end is missing")
     while archive.fileobj.read(CHUNK):  # read to the end, so that checksums are verified

@@ -64,10 +64,6 @@ class Source:
         default=0, metadata=limit(lambda size: 0 <= size < MOST, "a number of bytes")
     )
 
-    @property
-    def most(self) -> int:
-        return self.bytes or MOST_OF_UNKNOWN
-
 
 def fetch(folder: Path, sources: Sequence[Source]) -> None:
     """Download the files that are missing from a folder.
@@ -91,60 +87,48 @@ def fetch(folder: Path, sources: Sequence[Source]) -> None:
 
 def chunks(source: Source) -> Iterator[bytes]:
     """Yield the content of a file; raise an InputError as soon as there is too much of it."""
-    received = 0
+    room = source.bytes or MOST_OF_UNKNOWN
     try:
-        request = urllib.request.Request(source.address)
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            while chunk := answer.read1(CHUNK):
-                received += len(chunk)
-                if received > source.most:
-                    break
+        with urllib.request.urlopen(source.address, timeout=PATIENCE) as answer:
+            while (chunk := answer.read1(CHUNK)) and len(chunk) <= room:
+                room -= len(chunk)
                 yield chunk
     except NETWORK_ERRORS as error:
-        raise unreachable(source, error) from error
-    if received > source.most:
+        is_answer = isinstance(error, urllib.error.HTTPError)  # its text contains the status code
+        reason = error if is_answer else getattr(error, "reason", error)
+        what = " ".join(str(reason).split()) or repr(error)
+        raise InputError(
+            f"{source.address}: the file cannot be downloaded ({what[:80]!a}); without network "
+            f"access, {ELSEWHERE.format(source.name)}"
+        ) from error
+    if chunk:
         stated = "the recipe states" if source.bytes else "a file of unknown size may have"
         raise InputError(
-            f"{source.address}: the server sends more than the {source.most:,} bytes that "
-            f"{stated}; {ELSEWHERE.format(source.name)}"
+            f"{source.address}: the server sends more than the "
+            f"{source.bytes or MOST_OF_UNKNOWN:,} bytes that {stated}; "
+            f"{ELSEWHERE.format(source.name)}"
         )
-
-
-def unreachable(source: Source, error: Exception) -> InputError:
-    is_answer = isinstance(error, urllib.error.HTTPError)  # its text contains the status code
-    reason = error if is_answer else getattr(error, "reason", error)
-    what = " ".join(str(reason).split()) or repr(error)
-    return InputError(
-        f"{source.address}: the file cannot be downloaded ({what[:80]!a}); without network access, "
-        f"{ELSEWHERE.format(source.name)}"
-    )
 
 
 def check(source: Source, path: Path) -> None:
     """Raise an InputError if a downloaded file has an unexpected size or checksum."""
-    size = path.stat().st_size
+    size, expected = path.stat().st_size, source.sha256.rpartition(":")[2]
     if source.bytes and size != source.bytes:
-        raise InputError(
-            f"{source.address}: {size:,} of {source.bytes:,} bytes arrived; try again, or "
-            f"{ELSEWHERE.format(source.name)}"
-        )
-    found, expected = checksum(path, source), source.sha256.rpartition(":")[2]
-    if found != expected:
-        raise InputError(
-            f"{source.address}: the checksum of the file is {found[:16]}, expected "
-            f"{expected[:16]} (the file has changed or was damaged); try again, or "
-            f"{ELSEWHERE.format(source.name)}"
-        )
+        wrong = f"{size:,} of {source.bytes:,} bytes arrived"
+    elif (found := checksum(path, source)) != expected:
+        wrong = f"the checksum of the file is {found[:16]}, expected {expected[:16]} "
+        wrong += "(the file has changed or was damaged)"
+    else:
+        return
+    elsewhere = ELSEWHERE.format(source.name)
+    raise InputError(f"{source.address}: {wrong}; try again, or {elsewhere}")
 
 
 def checksum(path: Path, source: Source) -> str:
     """Return the SHA-256 of a file, or of its decompressed content (see `Source.sha256`)."""
     packed = source.sha256.startswith("text:")
-    digest = hashlib.sha256()
     try:
         with gzip.open(path) if packed else open(path, "rb") as file:
-            while chunk := file.read(CHUNK):
-                digest.update(chunk)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except PACKING_ERRORS as error:
         return f"none: {error}"
-    return digest.hexdigest()

@@ -1,27 +1,71 @@
-"""The base class of experiments, with the steps prepare, train, evaluate, table and sweep."""
+"""The base class of experiments, with the steps train, evaluate, table and sweep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.experiments.commands import Command, called
+from fairseq_posattn.lab.experiments.allowed import Options
+from fairseq_posattn.lab.experiments.board import Board
+from fairseq_posattn.lab.experiments.commands import Command, Shell
 from fairseq_posattn.lab.experiments.machine import Machine, Share, run_side_by_side, shares
-from fairseq_posattn.lab.experiments.runs import FINISHED, Run
+from fairseq_posattn.lab.experiments.recipe import arguments, refuse_chosen
+from fairseq_posattn.lab.experiments.runs import (
+    FINISHED,
+    Run,
+    RunRecord,
+    fingerprints,
+    named_files,
+)
 from fairseq_posattn.lab.experiments.training import train_once
-from fairseq_posattn.lab.experiments.workplace import Place, Plan
+from fairseq_posattn.work.made import Steps
 
 Seeds = Sequence[int]
+OURS = {  # options that an experiment sets itself, and what to do instead
+    "--seed": "use --seed or --seeds before --",
+    "--max-update": "use --updates before --",
+    "--save-dir": "use --work before --",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The user's options for training and evaluation.
+
+    updates, last: number of updates and number of averaged checkpoints (default: as in the recipe).
+    training: options of fairseq-train, given after -- on the command line.
+    examples: number of sentences whose trees and attention weights are stored for the report.
+    keep: store the results of all runs in the recipe.
+    from_study: use the results stored in the recipe instead of training models.
+    called: the complete command line.
+    at_once: maximum number of parallel runs (default: as many as the machine permits).
+    corpora: the corpora to use, in recipes with several (default: all).
+    """
+
+    updates: int | None = None
+    precision: str | None = None
+    training: Sequence[str] = ()
+    last: int | None = None
+    examples: int = 5
+    with_parsing: bool = False
+    on_valid: bool = False
+    keep: bool = False
+    from_study: bool = False
+    called: str = ""
+    at_once: int | None = None
+    corpora: Sequence[str] = ()
 
 
 class Experiment:
     """Trains and tests the models of a recipe with one or more seeds.
 
-    Subclasses implement the hooks: `Translation` for translation recipes, and `Trial` for recipes
-    for other tasks. Steps that a subclass does not support raise an InputError.
+    Translation recipes use the subclass `Translation`; recipes for other tasks define a subclass of
+    `Trial`. A subclass implements the methods below, and `rows` and `row`, which return the
+    `[[models]]` entries of recipe.toml.
 
     without: error messages for options that the subclass does not support, by OPTION or
         STEP.OPTION. In a message, {} is replaced by the value of the option and {name} by the name
@@ -29,22 +73,28 @@ class Experiment:
     """
 
     without: Mapping[str, str] = {}
+    read_in_training: Sequence[str] = ("train.*", "valid.*", "dict*.txt")
 
     def __init__(
         self,
         file: Path,
-        place: Place,
-        plan: Plan,
-        machine: Machine,
-        at_once: int | None = None,
-        chosen: Sequence[str] = (),
+        work: Path,
+        settings: Settings | None = None,
+        machine: Machine | None = None,
+        shell: Shell | None = None,
     ):
-        self.folder, self.place, self.plan = file.parent, place, plan
-        self.machine, self.at_once, self.chosen = machine, at_once, chosen
+        self.folder, self.work = file.parent, work
+        self.settings, self.machine = settings or Settings(), machine or Machine()
+        self.shell, self.progress = shell or Shell(), Board()
+        self.steps: dict[tuple[Path, str], Steps] = {}
 
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def runs(self) -> Path:
+        return self.work / "runs"
 
     def refuse(self, step: str, asked: Mapping[str, Any]) -> None:
         """Raise an InputError if an option is set that this kind of recipe does not support."""
@@ -55,24 +105,14 @@ class Experiment:
                 shown = " ".join(value) if isinstance(value, list) else value
                 raise InputError(told.format(shown, name=self.name))
 
-    # Hooks that subclasses must implement
-
-    def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Any]:
-        """Return the models of the table; raise an InputError for unknown names.
-
-        size: return only models of this size (default: all sizes).
-        names: models that the user requested.
-        """
-        raise NotImplementedError
-
-    def row(self, model: str, size: str | None) -> Any:
-        raise NotImplementedError
+    # What subclasses implement
 
     def planned(self, rows: Sequence[Any], seeds: Seeds) -> list[tuple[Any, Run]]:
         """Make sure that the data exist, and return one (model, run) pair per model and seed."""
         raise NotImplementedError
 
     def command_of(self, row: Any, run: Run, machine: Machine) -> Command:
+        """Return the command that trains a run."""
         raise NotImplementedError
 
     def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
@@ -93,18 +133,7 @@ class Experiment:
         """Write and print the result tables of the runs."""
         raise NotImplementedError
 
-    # Hooks that subclasses may implement
-
-    def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
-        """Build the data folders from a corpus."""
-        raise InputError(
-            f"{self.name} has no step prepare, because it makes its data itself; run "
-            f"{called('table', self.name)}"
-        )
-
-    def take_only(self, models: Sequence[str]) -> None:
-        """Restrict `prepare` to the data that these models need."""
-        raise InputError(f"{self.name} makes the same data for all models; leave out --models")
+    # What subclasses may override
 
     def sweep(self, size: str | None, seeds: Seeds) -> None:
         """Train and evaluate a model with several values of an option, and plot the scores."""
@@ -112,32 +141,24 @@ class Experiment:
             f"{self.folder}: the recipe has no [sweep] table; add one to its recipe.toml"
         )
 
-    def named(self, folder: str) -> Run:
-        """Return the run whose folder has this name."""
-        raise NotImplementedError
-
     def sized(self, asked: str | None) -> str | None:
-        """Return the model size to use.
-
-        asked: size that the user requested, if any.
-        """
+        """Return the model size to use, given the size that the user requested, if any."""
         return asked
 
     def shares(self, jobs: int) -> tuple[Machine, list[Share]]:
         """Divide the GPUs or CPU cores of the machine among parallel jobs."""
-        return shares(self.machine, jobs, self.at_once)
+        return shares(self.machine, jobs, self.settings.at_once)
 
     # The steps
 
     def train(self, row: Any, seeds: Seeds) -> None:
         self.side_by_side([partial(self.train_one, *job) for job in self.planned([row], seeds)])
 
-    def evaluate(self, row: Any, seeds: Seeds, baseline: Any, folder: str | None) -> None:
+    def evaluate(self, row: Any, runs: Sequence[Run], baseline: Any) -> None:
         """Test the runs of a model and print their scores, optionally compared with a baseline.
 
-        row: the model, or None if `folder` specifies a run.
+        row: the model, or None if the user selected a run instead.
         """
-        runs = self.trained(row, seeds) if folder is None else [self.named(folder)]
         of_runs = [run.record.seed for run in runs]
         others = self.trained(baseline, of_runs) if baseline else []
         jobs = [(run, run is runs[0]) for run in [*others, *runs]]
@@ -149,11 +170,56 @@ class Experiment:
 
     # The implementation of the steps
 
+    def do_once(
+        self,
+        about: str,
+        folder: Path,
+        name: str,
+        choices: object,
+        inputs: Sequence[Path],
+        outputs: Sequence[Path],
+        action: Callable[[], object],
+    ) -> None:
+        """Run a step unless it has been completed already with the same choices and inputs.
+
+        about: name of the line in the progress display.
+        """
+        if self.shell.dry_run:
+            action()
+            return
+        if (folder, about) not in self.steps:  # reused, because it caches checksums
+            self.steps[folder, about] = Steps(folder, partial(self.progress.show, about, new=True))
+        self.steps[folder, about].do(name, choices, inputs, outputs, action)
+
+    def run_with(
+        self,
+        name: str,
+        size: str,
+        seed: int,
+        updates: int,
+        options: Options,
+        data: Sequence[Path],
+        trees: str = "none",
+        tested: str = "",
+    ) -> Run:
+        """Return the run that is identified by its options and by the files that it reads.
+
+        options: options of fairseq-train that do not depend on the machine.
+        data: the shards of the data folder.
+        """
+        training, precision = self.settings.training, self.settings.precision
+        refuse_chosen(training, OURS)
+        words = [*arguments(dict(sorted(options.items()))), *training]
+        words += ["--precision", precision] if precision else []
+        files = fingerprints(data, self.read_in_training) | named_files(words)
+        record = RunRecord(name, size, seed, updates, trees, words, files, tested=tested)
+        return Run(self.runs, record)
+
     def trained(self, row: Any, seeds: Seeds) -> list[Run]:
         """Return the runs of a model; raise an InputError if one is not completely trained."""
         runs = [run for _, run in self.planned([row], seeds)]
         for run in runs:
-            if not self.place.shell.is_there(run.folder / FINISHED):
+            if not self.shell.is_there(run.folder / FINISHED):
                 raise InputError(f"{run.folder}: the training is not complete; run train.sh first")
         return runs
 
@@ -174,7 +240,7 @@ class Experiment:
 
     def train_one(self, row: Any, run: Run, machine: Machine, share: Share) -> None:
         command = partial(self.command_of, row, run, machine)
-        train_once(self.place, run, command, machine, share)
+        train_once(self.shell, self.progress, run, command, machine, share)
 
     def train_and_test(
         self, shown: int, row: Any, run: Run, machine: Machine, share: Share

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import platform
 import queue
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.progress import size_of
 from fairseq_posattn.lab.experiments.commands import python
 
 PRECISIONS = ("bf16", "fp16", "fp32")
 DEFAULT_TOKENS = 4096
+PACKAGES = {"torch": ["torch"], "fairseq": ["ve-fairseq", "fairseq-fixed", "fairseq"]}
 
 
 @dataclass(frozen=True)
@@ -76,27 +80,20 @@ class Machine:
 
         job: identifier that is the same on all machines that train together.
         """
-        if self.nodes > 1:
-            assert self.rendezvous is not None
-            meeting = self.meeting(self.rendezvous, job)
-            return [*self.torchrun(str(self.each())), *meeting, "-m", TRAIN]
-        if self.world() > 1:
-            return [*self.torchrun(str(self.each()), "--standalone"), "-m", TRAIN]
-        return [*python(TRAIN)]
-
-    def torchrun(self, each: str, *more: str) -> list[str | Path]:
-        return [*python("torch.distributed.run"), *more, "--nproc_per_node", each]
-
-    def meeting(self, rendezvous: str, job: str) -> list[str]:
-        """Return the torchrun options that let the machines connect to each other."""
-        nodes = ["--nnodes", str(self.nodes)]
+        if self.world() == 1:
+            return python(TRAIN)
+        each, torchrun = ["--nproc_per_node", str(self.each())], python("torch.distributed.run")
+        if self.nodes == 1:
+            return [*torchrun, "--standalone", *each, "-m", TRAIN]
+        nodes, address = ["--nnodes", str(self.nodes)], str(self.rendezvous)
         if self.node_rank is None:
-            return [*nodes, *("--rdzv_backend", "c10d", "--rdzv_endpoint", rendezvous)] + [
-                *("--rdzv_id", os.environ.get("SLURM_JOB_ID", job))
-            ]
-        host, _, port = rendezvous.rpartition(":")
-        rank = ["--node_rank", str(self.node_rank)]
-        return [*nodes, *rank, "--master_addr", host, "--master_port", port]
+            job = os.environ.get("SLURM_JOB_ID", job)
+            nodes += ["--rdzv_backend", "c10d", "--rdzv_endpoint", address, "--rdzv_id", job]
+        else:
+            host, _, port = address.rpartition(":")
+            nodes += ["--node_rank", str(self.node_rank)]
+            nodes += ["--master_addr", host, "--master_port", port]
+        return [*torchrun, *each, *nodes, "-m", TRAIN]
 
     def options(self) -> dict[str, object]:
         """Return the options of fairseq-train that depend on the machine."""
@@ -126,7 +123,8 @@ class Machine:
             return True
         if self.node_rank is not None or self.rendezvous is None:
             return False
-        return short(self.rendezvous.partition(":")[0]) == short(os.uname().nodename)
+        host = self.rendezvous.partition(":")[0]
+        return host.partition(".")[0] == os.uname().nodename.partition(".")[0]
 
     def log_name(self) -> str:
         """Return the name of this machine's training log; each machine writes its own log."""
@@ -134,10 +132,6 @@ class Machine:
 
 
 TRAIN = "fairseq_cli.train"
-
-
-def short(host: str) -> str:
-    return host.partition(".")[0]
 
 
 @cache
@@ -219,20 +213,54 @@ def visible_devices() -> list[str]:
     return [name for name in named.split(",") if name]
 
 
-def gpu_properties(machine: Machine, share: Share) -> list[Any]:
-    """Return torch's properties of the GPUs that a run uses on this machine."""
-    if machine.cpu:
-        return []
-    import torch
+def described(machine: Machine, share: Share, command: Sequence[object]) -> str:
+    """Return the hardware, the number of processes and the versions that a training uses.
 
-    used, visible = share.gpus or machine.devices(), visible_devices()
-    return [torch.cuda.get_device_properties(visible.index(device)) for device in used]
+    command: the training command, which contains the precision.
+
+    Example:
+
+        Intel Xeon, 2 cores, 25.2 GB, no GPU; 1 process, fp32; Python 3.11.7, torch 2.13.0, ...
+    """
+    counts: Counter[str] = Counter()
+    if not machine.cpu:
+        import torch
+
+        visible = visible_devices()
+        for device in share.gpus or machine.devices():
+            counts[torch.cuda.get_device_properties(visible.index(device)).name] += 1
+    gpus = " + ".join(f"{count} x {name}" for name, count in counts.items()) or "no GPU"
+    memory = size_of(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    processes = f"{machine.world()} process{'es' * (machine.world() > 1)}"
+    precision = next((name for name in ("bf16", "fp16") if f"--{name}" in command), "fp32")
+    of_cores = f"{cores()} core{'s' * (cores() > 1)}"
+    programs = ", ".join([f"Python {platform.python_version()}", *versions()])
+    return f"{processor()}, {of_cores}, {memory}, {gpus}; {processes}, {precision}; {programs}"
 
 
-Job = Callable[[Share], None]
+def processor() -> str:
+    """Return the model name of the processor or, if it is unknown, the architecture."""
+    if (path := Path("/proc/cpuinfo")).exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
-def run_side_by_side(jobs: Sequence[Job], shares: Sequence[Share]) -> None:
+def versions() -> list[str]:
+    """Return the versions of torch and of fairseq, which is distributed under several names."""
+    found = []
+    for package, names in PACKAGES.items():
+        for name in names:
+            try:
+                found.append(f"{package} {version(name)}")
+            except PackageNotFoundError:
+                continue
+            break
+    return found
+
+
+def run_side_by_side(jobs: Sequence[Callable[[Share], None]], shares: Sequence[Share]) -> None:
     """Run all jobs, at most one at a time on each share.
 
     If a job fails, no further jobs are started. Jobs that are already running are completed, so
@@ -246,7 +274,7 @@ def run_side_by_side(jobs: Sequence[Job], shares: Sequence[Share]) -> None:
     for share in shares:
         free.put(share)
 
-    def on_a_share(job: Job) -> None:
+    def on_a_share(job: Callable[[Share], None]) -> None:
         share = free.get()
         try:
             job(share)

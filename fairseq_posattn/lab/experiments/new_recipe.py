@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -99,10 +100,10 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
     content = TEMPLATE.format(
         source=source,
         target=target,
-        folder=toml_string(str(corpus.resolve())),
+        folder=json.dumps(str(corpus.resolve()), ensure_ascii=False),
         train="train",
         valid=valid,
-        tests=", ".join(toml_string(name) for name in tests),
+        tests=", ".join(f'"{name}"' for name in tests),
         prepare=prepare_options(source, target, pairs, texts),
         size=size_on_gpus(pairs),
         demo=demo_size(pairs),
@@ -135,30 +136,20 @@ def prepare_options(source: str, target: str, pairs: int, texts: Sequence[Path] 
     if not (language(source).spaced and language(target).spaced):
         segmenter = ['segmenter = "sentencepiece" # for text without spaces between words']
         if pairs < FEW:  # sentencepiece fails if the text is too small for the number of pieces
-            number = min(number, pairs + number_of_characters(texts))
+            characters = {char for text in texts for line in read_lines(text) for char in line}
+            number = min(number, pairs + len(characters))
     return "\n".join([f"symbols = {number}", *segmenter])
-
-
-def number_of_characters(texts: Sequence[Path]) -> int:
-    return len({char for text in texts for line in read_lines(text) for char in line})
 
 
 def texts_in(corpus: Path, source: str, target: str) -> list[str]:
     """Return the names of the texts in a folder that exist in both languages."""
     names = [path.name for path in corpus.iterdir()]
-
-    def of(suffix: str) -> set[str]:
-        ends: Sequence[str] = [f".{suffix}{end}" for end in PACKED]
-        return {name.removesuffix(end) for name in names for end in ends if name.endswith(end)}
-
-    return sorted(of(source) & of(target))
+    of_source, of_target = (
+        {name.removesuffix(end) for name in names for end in ends if name.endswith(end)}
+        for ends in ([f".{suffix}{end}" for end in PACKED] for suffix in (source, target))
+    )
+    return sorted(of_source & of_target)
 
 
 def text_of(corpus: Path, name: str) -> Path:
     return next(path for end in PACKED if (path := corpus / f"{name}{end}").exists())
-
-
-def toml_string(text: str) -> str:
-    import json
-
-    return json.dumps(text, ensure_ascii=False)

@@ -15,13 +15,13 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_json, write_json
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.lab.experiments.commands import called, python
-from fairseq_posattn.lab.experiments.corpora import Collector, references
+from fairseq_posattn.lab.experiments.corpora import Collector, reference_files
 from fairseq_posattn.lab.experiments.downloads import fetch
 from fairseq_posattn.lab.experiments.recipe import arguments, refuse_chosen
 from fairseq_posattn.lab.experiments.recipe_content import PARSED
-from fairseq_posattn.lab.experiments.runs import files_in, fingerprint_of
+from fairseq_posattn.lab.experiments.runs import fingerprint_of
 from fairseq_posattn.lab.experiments.scoring import check_labels, check_scoring
-from fairseq_posattn.lab.experiments.workplace import Workplace
+from fairseq_posattn.lab.experiments.translation_setup import TranslationSetup
 from fairseq_posattn.trees.control import TreeControl
 
 CONTROL = 'write trees = "CONTROL" into a [[models]] entry of recipe.toml'
@@ -35,79 +35,81 @@ OURS = {  # options that the engine sets itself, and what to do instead
 }
 
 
-def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
+def prepare(
+    setup: TranslationSetup, source: Path | None, any_size: bool, rest: Sequence[str]
+) -> None:
     """Collect the corpus, and build one data folder for each kind of tree that the recipe uses.
 
     source: folder of the corpus (default: the folder or the downloads specified by the recipe).
     rest: additional options of posattn prepare.
     """
     refuse_chosen(rest, OURS)
-    place.shell.act(check_scoring, place)
-    own = place.content.corpus.folder
-    folder = source or (place.recipe.folder / own if own else download(place))
-    if not place.shell.is_there(folder):
+    setup.shell.act(check_scoring, setup)
+    own = setup.content.corpus.folder
+    folder = source or (setup.recipe.folder / own if own else download(setup))
+    if not setup.shell.is_there(folder):
         raise InputError(
             f"{folder}: there is no such folder; give the path of the corpus with --from"
         )
-    place.shell.act(keep_records, place)
-    collector = Collector(place.recipe, place.shell, folder, place.raw, any_size)
+    setup.shell.act(keep_records, setup)
+    collector = Collector(setup.recipe, setup.shell, folder, setup.raw, any_size)
     collector.collect()
-    place.shell.act(check_labels, place)
-    texts = fingerprints_of(place)
-    for trees in place.recipe.controls:
+    setup.shell.act(check_labels, setup)
+    texts = fingerprints_of(setup)
+    for trees in setup.recipe.controls:
         if trees == PARSED and not {word.partition("=")[0] for word in rest} & PARSERS:
             say(
                 f"data with {PARSED} trees are skipped; to build them, give a parser's models "
                 f"after -- with {' or '.join(sorted(PARSERS))}"
             )
             continue
-        place.shell.run(preparing(place, trees, rest))
-        place.shell.act(remember, place, trees, texts)
-    if place.content.corpus.kept:
-        clean = place.pieces / f"train.clean.{place.content.source}"
-        collector.expect_file(clean, *place.content.corpus.kept)
+        setup.shell.run(preparing(setup, trees, rest))
+        setup.shell.act(remember, setup, trees, texts)
+    if setup.content.corpus.kept:
+        clean = setup.pieces() / f"train.clean.{setup.content.source}"
+        collector.expect_file(clean, *setup.content.corpus.kept)
 
 
-def keep_records(place: Workplace) -> None:
+def keep_records(setup: TranslationSetup) -> None:
     """Write the missing DATA.texts.json files before the text files are replaced.
 
     Older versions of this package did not write these files.
     """
-    place.raw.mkdir(parents=True, exist_ok=True)
-    for trees in place.recipe.controls:
-        if place.data(trees).is_dir() and not record_of(place, trees).exists():
-            remember(place, trees, fingerprints_of(place))
+    setup.raw.mkdir(parents=True, exist_ok=True)
+    for trees in setup.recipe.controls:
+        if setup.data(trees).is_dir() and not record_of(setup, trees).exists():
+            remember(setup, trees, fingerprints_of(setup))
 
 
-def download(place: Workplace) -> Path:
+def download(setup: TranslationSetup) -> Path:
     """Download the corpus and return its folder.
 
     Raises InputError if the recipe specifies no downloads.
     """
-    folder, sources = place.work / "download", place.content.corpus.downloads
+    folder, sources = setup.work / "download", setup.content.corpus.downloads
     if not sources:
         raise InputError(
             "this corpus cannot be downloaded; give its path with --from FOLDER (see "
-            f"{place.recipe.folder}/README.md)"
+            f"{setup.recipe.folder}/README.md)"
         )
-    if place.shell.does(f"download {', '.join(s.name for s in sources)} to {folder}"):
+    if setup.shell.does(f"download {', '.join(s.name for s in sources)} to {folder}"):
         fetch(folder, sources)
     return folder
 
 
-def preparing(place: Workplace, trees: str, rest: Sequence[str]) -> list[str | Path]:
+def preparing(setup: TranslationSetup, trees: str, rest: Sequence[str]) -> list[str | Path]:
     """Return the command that builds the data folder for one kind of tree."""
-    corpus = place.content.corpus
-    control = TreeControl() if place.are_parsed(trees) else TreeControl.from_tag(trees)
-    raw = place.raw / trees if trees in corpus.parsers else place.raw
+    corpus = setup.content.corpus
+    control = TreeControl() if setup.are_parsed(trees) else TreeControl.from_tag(trees)
+    raw = setup.raw / trees if trees in corpus.parsers else setup.raw
     options = {
-        "source": place.content.source,
-        "target": place.content.target,
+        "source": setup.content.source,
+        "target": setup.content.target,
         "train": raw / corpus.train,
         "valid": raw / corpus.valid,
         "test": [raw / name for name in corpus.tests],
-        "out": place.data(trees),
-        "work": place.pieces_of(trees),
+        "out": setup.data(trees),
+        "work": setup.pieces(trees),
         **corpus.prepare,
     }
     if trees == PARSED:
@@ -120,51 +122,51 @@ def preparing(place: Workplace, trees: str, rest: Sequence[str]) -> list[str | P
 Fingerprints = dict[str, dict[str, Any]]
 
 
-def record_of(place: Workplace, trees: str) -> Path:
-    data = place.data(trees)
+def record_of(setup: TranslationSetup, trees: str) -> Path:
+    data = setup.data(trees)
     return data.with_name(f"{data.name}.texts.json")
 
 
-def texts_of(place: Workplace) -> dict[str, Path]:
+def texts_of(setup: TranslationSetup) -> dict[str, Path]:
     """Return the text files of all splits, including all references of the test sets.
 
     Each key starts with fairseq's name of the split, for example "train.de" or "test1.reference0".
     """
-    corpus, languages = place.content.corpus, (place.content.source, place.content.target)
+    corpus, languages = setup.content.corpus, (setup.content.source, setup.content.target)
     tests = {f"test{k or ''}": name for k, name in enumerate(corpus.tests)}
     found = {
-        f"{split}.{language}": place.raw / f"{name}.{language}"
+        f"{split}.{language}": setup.raw / f"{name}.{language}"
         for split, name in {"train": corpus.train, "valid": corpus.valid, **tests}.items()
         for language in languages
     }
     for split, name in tests.items():
-        files = files_in(arguments(references(place.recipe, place.raw, name)))
-        found |= {f"{split}.reference{k}": Path(file) for k, file in enumerate(files)}
+        paths = reference_files(setup.recipe, setup.raw, name)
+        found |= {f"{split}.reference{k}": path for k, path in enumerate(paths)}
     return found
 
 
-def fingerprints_of(place: Workplace) -> Fingerprints:
-    return {key: fingerprint_of(path) for key, path in texts_of(place).items() if path.is_file()}
+def fingerprints_of(setup: TranslationSetup) -> Fingerprints:
+    return {key: fingerprint_of(path) for key, path in texts_of(setup).items() if path.is_file()}
 
 
-def remember(place: Workplace, trees: str, texts: Fingerprints) -> None:
-    write_json(record_of(place, trees), texts, indent=1)
+def remember(setup: TranslationSetup, trees: str, texts: Fingerprints) -> None:
+    write_json(record_of(setup, trees), texts, indent=1)
 
 
-def check_texts(place: Workplace, trees: str) -> None:
+def check_texts(setup: TranslationSetup, trees: str) -> None:
     """Raise an InputError if a text has changed since the data were built.
 
     Nothing is checked if the fingerprints of the texts were not recorded.
     """
-    record = record_of(place, trees)
-    if not record.exists() or not place.raw.is_dir():
+    record = record_of(setup, trees)
+    if not record.exists() or not setup.raw.is_dir():
         return
-    again = f"run {called('prepare', place.recipe.called)} again"
-    was, now, paths = read_json(record, again), fingerprints_of(place), texts_of(place)
+    again = f"run {called('prepare', setup.recipe.called)} again"
+    was, now, paths = read_json(record, again), fingerprints_of(setup), texts_of(setup)
     splits = {key.partition(".")[0] for key in paths}
     for key in (key for key in {**now, **was} if key.partition(".")[0] in splits):
         if was.get(key) != now.get(key):
             raise InputError(
-                f"{paths.get(key, place.raw)} ({key}) differs from the text that "
-                f"{place.data(trees)} was made from; {again}"
+                f"{paths.get(key, setup.raw)} ({key}) differs from the text that "
+                f"{setup.data(trees)} was made from; {again}"
             )

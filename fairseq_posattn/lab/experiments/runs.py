@@ -40,7 +40,7 @@ class RunRecord(Open):
     options: options of fairseq-train, except those that depend on the machine.
     files: fingerprints of the data and of all other files that are read during training.
     versions: versions of this package with which the run was trained.
-    machines: descriptions of the machines on which training was started (see `hardware`).
+    machines: descriptions of the machines on which training was started (see `described`).
     tested: trees used for testing, if they differ from `trees`.
     """
 
@@ -145,7 +145,7 @@ class Run:
     def is_finished(self) -> bool:
         return (self.folder / FINISHED).exists()
 
-    def begin(self, machine: str = "") -> str:
+    def record_start(self, machine: str = "") -> str:
         """Create the folder of the run, or update the versions and machines in its record.
 
         For a new run, returns a description of how it differs from the newest run of the same name.
@@ -178,7 +178,7 @@ class Run:
             file.write(f"{self.record.updates} {secrets.token_hex(8)}\n")
 
 
-def take_over(run: Run) -> Path | None:
+def copy_trained(run: Run) -> Path | None:
     """Copy the trained model of a finished run that has the same key but another name.
 
     Returns the folder of the copied run, or None if there is no such run.

@@ -30,7 +30,7 @@ SEED = "--seed"
 
 
 @dataclass(frozen=True)
-class KeptRecord(RunRecord):
+class StoredRecord(RunRecord):
     """The record of a stored run.
 
     references: SHA-256 of each reference of each test set; missing in older records.
@@ -50,13 +50,13 @@ class KeptRecord(RunRecord):
 
 
 @dataclass(frozen=True)
-class Kept(Run):
+class StoredRun(Run):
     """A stored run, of which only the record and the statistics of the main score exist.
 
     runs: folder for the logs written during scoring.
     """
 
-    record: KeptRecord
+    record: StoredRecord
     study: Path
 
     @property
@@ -74,11 +74,11 @@ class Kept(Run):
         return path
 
 
-def keep(
+def store_results(
     study: Path,
     runs: Sequence[tuple[Run, Mapping[str, tuple[str, str]]]],
-    references: References | None = None,
-    translated: Mapping[str, Mapping[str, float]] | None = None,
+    references: References,
+    translated: Mapping[str, Mapping[str, float]],
 ) -> None:
     """Store the results of runs, replacing stored runs of the same name.
 
@@ -88,8 +88,8 @@ def keep(
     study.mkdir(exist_ok=True)
     for run, statistics in runs:
         record = json.loads((run.folder / RECORD).read_text(encoding="utf-8"))
-        record["references"] = dict(references or {})
-        record["translated"] = dict((translated or {}).get(run.record.size, {}))
+        record["references"] = references
+        record["translated"] = translated.get(run.record.size, {})
         record["signatures"] = {test: signature for test, (_, signature) in statistics.items()}
         path = study / f"{run.name}.json"
         with locked(study / run.name, wait=True):
@@ -101,7 +101,7 @@ def keep(
                 json.dump(record, file, indent=1)
 
 
-def kept(study: Path, logs: Path) -> list[Kept]:
+def stored_runs(study: Path, logs: Path) -> list[StoredRun]:
     """Return the stored runs, sorted by model and seed.
 
     Raises InputError if no run is stored, or if a record is invalid.
@@ -111,7 +111,7 @@ def kept(study: Path, logs: Path) -> list[Kept]:
     paths = sorted(study.glob("*.json"))
     if not paths:
         raise InputError(f"{study}: no run is stored here; store runs with table.sh --keep")
-    found = [Kept(logs, read_record(KeptRecord, path, AGAIN), study) for path in paths]
+    found = [StoredRun(logs, read_record(StoredRecord, path, AGAIN), study) for path in paths]
     for run, path in zip(found, paths, strict=True):
         if run.file != path:
             raise InputError(
@@ -126,12 +126,12 @@ def kept(study: Path, logs: Path) -> list[Kept]:
     return sorted(found, key=lambda run: (run.record.system, run.record.seed))
 
 
-def check_pools(runs: Sequence[Kept]) -> None:
+def check_pools(runs: Sequence[StoredRun]) -> None:
     """Raise an InputError if runs of one model differ in anything but the seed.
 
     Runs whose record gives a reason in `pooled_because` are not checked.
     """
-    first: dict[str, Kept] = {}
+    first: dict[str, StoredRun] = {}
     for run in runs:
         if run.record.pooled_because:
             continue
@@ -143,7 +143,7 @@ def check_pools(runs: Sequence[Kept]) -> None:
             )
 
 
-def check_references(runs: Sequence[Kept], now: References) -> None:
+def check_references(runs: Sequence[StoredRun], now: References) -> None:
     """Raise an InputError if the references have changed since a run was stored.
 
     If a record contains no checksums, a message is printed instead.
@@ -163,7 +163,7 @@ def check_references(runs: Sequence[Kept], now: References) -> None:
         )
 
 
-def check_signatures(runs: Sequence[Kept], signature: Callable[[Kept, str], str]) -> None:
+def check_signatures(runs: Sequence[StoredRun], signature: Callable[[StoredRun, str], str]) -> None:
     """Raise an InputError if the statistics of a run belong to another score than the recipe's.
 
     signature: function that returns the signature of the recipe's main score.
@@ -183,7 +183,7 @@ def check_signatures(runs: Sequence[Kept], signature: Callable[[Kept, str], str]
                 )
 
 
-def rows_of(runs: Sequence[Kept], known: Sequence[Row]) -> Iterator[Row]:
+def rows_of(runs: Sequence[StoredRun], known: Sequence[Row]) -> Iterator[Row]:
     """Yield a `[[models]]` entry per stored model: those of the recipe first, then new ones."""
     systems = {run.record.system: run.record for run in runs}
     for row in known:

@@ -42,20 +42,20 @@ class TrialTools(Experiment):
         If several recipes need the same data at the same time, one recipe creates them while the
         others wait.
         """
-        with self.place.shell.alone(self.place.work / f"making.{name}"):
-            self.place.once("data", self.place.work, name, choices, inputs, outputs, action)
-        self.place.board.finish("data")
+        with self.shell.locked(self.work / f"making.{name}"):
+            self.do_once("data", self.work, name, choices, inputs, outputs, action)
+        self.progress.finish("data")
 
     def make(self, *words: str | Path) -> None:
         """Run a Python module or file that creates data; its output is appended to prepare.log."""
-        self.place.shell.run(called(*words), self.place.work / "prepare.log")
+        self.shell.run(called(*words), self.work / "prepare.log")
 
     def preprocess(self, data: Path, *words: str | Path) -> None:
         """Create a data folder atomically with fairseq-preprocess.
 
         words: options of fairseq-preprocess.
         """
-        whole = self.place.shell.act(folder_written_whole, data, True, instead=nullcontext(data))
+        whole = self.shell.act(folder_written_whole, data, True, instead=nullcontext(data))
         with whole as made:
             self.make(PREPROCESS, *words, "--destdir", made)
 
@@ -70,7 +70,7 @@ class TrialTools(Experiment):
         everything = {"user-dir": USER_DIR, **shared, **options, "cpu": machine.cpu}
         data = self.data(run.record.size, run.record.seed)
         command = called(f"fairseq_cli.{name}", data, *arguments(everything))
-        self.place.shell.run(command, log, share.environment(), append=False)
+        self.shell.run(command, log, share.environment(), append=False)
 
     def given(self, source: Path | None) -> Path:
         """Return the folder given by --from; raise an InputError if there is no such folder."""
@@ -86,7 +86,7 @@ class TrialTools(Experiment):
 
     def command(self, run: Run, share: Share, *words: str | Path) -> None:
         """Run a Python module or file; its output is appended to evaluate.log of the run."""
-        self.place.shell.run(called(*words), run.folder / "evaluate.log", share.environment())
+        self.shell.run(called(*words), run.folder / "evaluate.log", share.environment())
 
 
 def called(program: str | Path, *words: str | Path) -> Command:

@@ -14,22 +14,20 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.files import read_json, write_json
 from fairseq_posattn.lab.experiments.allowed import Options
-from fairseq_posattn.lab.experiments.commands import Command
+from fairseq_posattn.lab.experiments.commands import Command, called
 from fairseq_posattn.lab.experiments.experiment import Seeds
-from fairseq_posattn.lab.experiments.machine import Machine, Share, shares
+from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe import (
     USER_DIR,
     arguments,
     module_beside,
     read_content,
-    refuse_chosen,
     refuse_unknown,
 )
 from fairseq_posattn.lab.experiments.recipe_content import TrialContent, TrialRow
-from fairseq_posattn.lab.experiments.runs import FINISHED, Run, RunRecord, fingerprints, named_files
-from fairseq_posattn.lab.experiments.training import OURS, TOTAL
+from fairseq_posattn.lab.experiments.runs import FINISHED, Run
+from fairseq_posattn.lab.experiments.training import TOTAL
 from fairseq_posattn.lab.experiments.trial_tools import TrialTools
-from fairseq_posattn.lab.experiments.workplace import Place, Plan
 from fairseq_posattn.lab.scoring import plain_tables
 from fairseq_posattn.lab.scoring.plain_tables import Table
 
@@ -63,7 +61,7 @@ class Trial(TrialTools):
 
         class Recipe(Trial):
             def data(self, corpus, seed):
-                return self.place.work / "data" / corpus
+                return self.work / "data" / corpus
 
             def test(self, run, corpus, machine, share):
                 self.program("validate", {"path": run.folder / "checkpoint_best.pt"}, ...)
@@ -76,12 +74,11 @@ class Trial(TrialTools):
     """
 
     without = WITHOUT
-    read_in_training: Sequence[str] = ("train.*", "valid.*", "dict*.txt")
     compares = False  # whether the tables compare models with a baseline
 
-    def __init__(self, file: Path, place: Place, plan: Plan, machine: Machine, *more: Any):
-        machine = replace(machine, precision=machine.precision or "fp32")
-        super().__init__(file, place, plan, machine, *more)
+    def __init__(self, file: Path, *options: Any, **more: Any):
+        super().__init__(file, *options, **more)
+        self.machine = replace(self.machine, precision=self.machine.precision or "fp32")
         self.content = read_content(TrialContent, file)
 
     # Methods that a recipe must implement
@@ -98,7 +95,7 @@ class Trial(TrialTools):
 
     def corpora(self) -> list[str]:
         """Return the names of the corpora whose data are complete."""
-        stamps = sorted((self.place.work / "steps").glob("*.json"))
+        stamps = sorted((self.work / "steps").glob("*.json"))
         return [path.stem for path in stamps if "outputs" in read_json(path, AGAIN)]
 
     def choices_of_test(self) -> list[Any]:
@@ -107,10 +104,17 @@ class Trial(TrialTools):
 
     def make_data(self, corpus: str, seed: int) -> None:
         """Create the data of a run; the default method only checks that the data exist."""
-        if not self.place.shell.is_there(self.data(corpus, seed)):
+        if not self.shell.is_there(self.data(corpus, seed)):
             raise InputError(
                 f"{self.data(corpus, seed)}: no data; run recipes/prepare.sh {self.name} first"
             )
+
+    def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
+        """Create the data of recipes that have a step `prepare`."""
+        raise InputError(
+            f"{self.name} has no step prepare, because it makes its data itself; run "
+            f"{called('table', self.name)}"
+        )
 
     def test_files(self, corpus: str, seed: int) -> list[Path]:
         """Return the files that a test reads, except the model."""
@@ -136,18 +140,19 @@ class Trial(TrialTools):
         refuse_unknown(names, [row.name for row in self.content.models])
         return [row for row in self.content.models if row.in_table or row.name in names]
 
+    def take_only(self, models: Sequence[str]) -> None:
+        raise InputError(f"{self.name} makes the same data for all models; leave out --models")
+
     def chosen_corpora(self) -> list[str]:
         """Return the corpora specified by --corpora (default: all corpora with complete data)."""
         known = self.corpora()
-        self.place.shell.act(self.check_corpora, known)
-        return list(dict.fromkeys(self.chosen)) or known or ["CORPUS"]
+        self.shell.act(self.check_corpora, known)
+        return list(dict.fromkeys(self.settings.corpora)) or known or ["CORPUS"]
 
     def check_corpora(self, known: Sequence[str]) -> None:
         if not known:
-            raise InputError(
-                f"{self.place.work}: no data; run recipes/prepare.sh {self.name} first"
-            )
-        for name in self.chosen:
+            raise InputError(f"{self.work}: no data; run recipes/prepare.sh {self.name} first")
+        for name in self.settings.corpora:
             if name not in known:
                 raise InputError(
                     f"--corpora contains the unknown corpus {name}; choose among {' '.join(known)}"
@@ -163,7 +168,7 @@ class Trial(TrialTools):
 
     def shares(self, jobs: int) -> tuple[Machine, list[Share]]:
         """Divide the machine among parallel jobs; without --gpus, each job uses at most one GPU."""
-        machine, parts = shares(self.machine, jobs, self.at_once)
+        machine, parts = super().shares(jobs)
         if not machine.cpu and self.machine.gpus is None and machine.devices():
             machine, parts = replace(machine, gpus=1), [Share(part.gpus[:1]) for part in parts]
         return machine, parts
@@ -171,27 +176,18 @@ class Trial(TrialTools):
     def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
         """Return the options of fairseq-train that do not depend on the machine."""
         found = {**self.content.training, **row.training, **row.on.get(corpus, {}), "seed": seed}
-        if self.plan.updates:
+        if self.settings.updates:
             if UPDATES not in found:
                 raise InputError(
                     f"{self.name} counts epochs, not updates; replace --updates by -- --max-epoch N"
                 )
             names = [name for name in (UPDATES, TOTAL) if name in found]
-            found |= dict.fromkeys(names, self.plan.updates)
+            found |= dict.fromkeys(names, self.settings.updates)
         return found
 
     def run_of(self, row: TrialRow, corpus: str, seed: int) -> Run:
-        refuse_chosen(self.plan.training, OURS)
-        options = self.options_of(row, corpus, seed)
-        words = arguments(dict(sorted(options.items()))) + [*self.plan.training]
-        if self.plan.precision:
-            words += ["--precision", self.plan.precision]
-        files = fingerprints([self.data(corpus, seed)], self.read_in_training)
-        files |= named_files([*map(str, options.values()), *self.plan.training])
-        updates = int(options.get(UPDATES, 0))
-        return Run(
-            self.place.runs, RunRecord(row.name, corpus, seed, updates, "none", words, files)
-        )
+        options, data = self.options_of(row, corpus, seed), [self.data(corpus, seed)]
+        return self.run_with(row.name, corpus, seed, int(options.get(UPDATES, 0)), options, data)
 
     def command_of(self, row: TrialRow, run: Run, machine: Machine) -> Command:
         corpus, seed = run.record.size, run.record.seed
@@ -211,7 +207,7 @@ class Trial(TrialTools):
             **machine.options(),
             **self.outputs(run.folder),
         }
-        words = [*arguments(everything), *self.plan.training]
+        words = [*arguments(everything), *self.settings.training]
         return [*machine.launch(self.name), self.data(corpus, seed), *words]
 
     def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
@@ -221,15 +217,13 @@ class Trial(TrialTools):
         def test() -> None:
             found = {"model": name, "corpus": corpus, "seed": seed}
             found |= self.test(run, corpus, machine, share)
-            self.place.shell.act(
-                lambda: write_json(out, {**found, "code": code_version()}, indent=1)
-            )
+            self.shell.act(lambda: write_json(out, {**found, "code": code_version()}, indent=1))
 
         inputs = [run.folder / FINISHED, *self.test_files(corpus, seed)]
-        with self.place.shell.alone(run.folder / "evaluation"):
+        with self.shell.locked(run.folder / "evaluation"):
             choices = self.choices_of_test()
-            self.place.once(run.name, run.folder, "test", choices, inputs, [out], test)
-        self.place.board.finish(run.name)
+            self.do_once(run.name, run.folder, "test", choices, inputs, [out], test)
+        self.progress.finish(run.name)
 
     def table(self, rows: Sequence[TrialRow], seeds: Seeds, baselines: Sequence[str]) -> None:
         if len(baselines) > self.compares:
@@ -238,13 +232,13 @@ class Trial(TrialTools):
         super().table(rows, seeds, baselines)
 
     def show(self, row: TrialRow, runs: Sequence[Run], others: Sequence[Run]) -> None:
-        self.place.shell.act(self.print_tables, [row], runs, row.name)
+        self.shell.act(self.print_tables, [row], runs, row.name)
 
     def write(
         self, rows: Sequence[TrialRow], runs: Sequence[Run], baselines: Sequence[str]
     ) -> None:
-        baseline, start = baselines[0] if baselines else rows[0].name, self.place.work / "table"
-        self.place.shell.act(self.print_tables, rows, runs, baseline, start)
+        baseline, start = baselines[0] if baselines else rows[0].name, self.work / "table"
+        self.shell.act(self.print_tables, rows, runs, baseline, start)
 
     def print_tables(
         self,
@@ -272,7 +266,7 @@ class Trial(TrialTools):
                 self.draw(rows, results, of_models)
             except ImportError:
                 text = "skipped; it requires matplotlib (pip install 'fairseq_posattn[lab]')"
-                self.place.board.finish("figure", text)
+                self.progress.finish("figure", text)
 
 
 def shared_out(sentences: int, processes: int) -> int:

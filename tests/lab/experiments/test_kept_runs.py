@@ -5,21 +5,22 @@ import hashlib
 import json
 import lzma
 import sys
-from unittest import mock
 
 import pytest
 
-from fairseq_posattn.cli import recipe as recipe_command
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.lab.experiments.commands import Shell
-from fairseq_posattn.lab.experiments.machine import Machine
+from fairseq_posattn.lab.experiments.experiment import Settings
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord, runs_in
-from fairseq_posattn.lab.experiments.study import Kept, check_pools, check_references, kept
+from fairseq_posattn.lab.experiments.study import (
+    StoredRun,
+    check_pools,
+    check_references,
+    stored_runs,
+)
 from fairseq_posattn.lab.experiments.translation import Translation
-from fairseq_posattn.lab.experiments.workplace import Place, Plan
 from fairseq_posattn.lab.scoring.score import ScoreRequest, score
 from support.commands import run
+from support.experiments import in_process
 from support.files import write
 
 RECIPE = """
@@ -51,17 +52,16 @@ def recipe(tmp_path):
     write(tmp_path / "work/raw/gen.kind", ["deep", "flat", "deep", "flat"])
     for (name, seed), right in RIGHT.items():
         run = Run(tmp_path / "runs", RunRecord(name, "base", seed, 2, "own", [], {}))
-        run.begin()
+        run.record_start()
         for test in ("gen", "test"):
             wrong = [line[::-1] for line in TEXT[right:]]
             write(run.folder / f"{test}.hyp", TEXT[:right] + wrong)
-    experiment(tmp_path).keep(runs_in(tmp_path / "runs"), ["gen", "test"])
+    experiment(tmp_path).store_results(runs_in(tmp_path / "runs"), ["gen", "test"])
     return tmp_path
 
 
 def experiment(recipe) -> Translation:
-    place = Place(recipe / "work", Shell())
-    return Translation(recipe / "recipe.toml", place, Plan(last=3), Machine(cpu=True))
+    return Translation(recipe / "recipe.toml", recipe / "work", Settings(last=3))
 
 
 def statistics(run, test: str) -> str:
@@ -71,15 +71,6 @@ def statistics(run, test: str) -> str:
 def table(recipe, *options, **kwargs):
     program = (sys.executable, "-m", "fairseq_posattn.cli.recipe")
     return run(*program, "table", recipe, "--from-study", "--cpu", *options, **kwargs)
-
-
-def test_what_is_kept(recipe):
-    found = kept(recipe / "study", recipe / "logs")
-    assert [(run.record.name, run.record.seed) for run in found] == list(RIGHT)
-    for one in found:
-        right = RIGHT[one.record.name, one.record.seed]
-        assert statistics(one, "gen") == "1 1\n" * right + "0 1\n" * (4 - right)
-    assert json.loads((recipe / "study/older.base.seed1.json").read_text())["updates"] == 2
 
 
 def test_tables_without_a_training(recipe):
@@ -97,8 +88,7 @@ def test_tables_without_a_training(recipe):
     assert all(text in figure for text in ("deep", "flat", "sequence.base", "relative.base"))
     assert not (recipe / "work/runs").exists()
     page = (recipe / "work/reproducibility.md").read_text()
-    assert "| unknown | all |\n" in page and "| model | size | runs | gen | test |" in page
-    assert "| `sequence` | base | 2 (seeds 1, 2) | exact 37.50 (" in page
+    assert "| sequence.base.seed2 | – | " in page and "| `beam` | 5 |" in page
     assert f"posattn recipe table {recipe} --from-study --cpu --baseline sequence\n" in page
 
 
@@ -130,19 +120,13 @@ def test_some_models_and_seeds(recipe):
 def test_what_cannot_be_made(recipe, damage, options, message):
     if damage:
         (recipe / damage).unlink()
-    refused = table(recipe, *options, check=False)
-    assert refused.returncode and message in refused.stdout
-    assert "Traceback" not in refused.stdout
+    assert message in refusal(recipe, *options)
     assert not (recipe / "work/table.md").exists()
 
 
-def refusal(recipe, capsys) -> str:
-    """Return the line that the table ends with, before anything is scored."""
-    capsys.readouterr()
-    words = ["posattn recipe", "table", str(recipe), "--from-study", "--cpu"]
-    with mock.patch.object(sys, "argv", words), pytest.raises(SystemExit):
-        command_line.run(recipe_command.main)
-    *_, line = capsys.readouterr().err.splitlines()
+def refusal(recipe, *options: str) -> str:
+    """Return the line that the table ends with."""
+    *_, line = in_process("table", recipe, "--from-study", "--cpu", *options)[2].splitlines()
     assert line.startswith("error: ")
     return line
 
@@ -168,15 +152,15 @@ ANOTHER = {"dict.en.txt": {"bytes": 1, "sha256": "0"}}
         ({"translated": {"averaged": 3, "beam": 4, "lenpen": 1}}, "beam was '5', is now '4'"),
     ],
 )
-def test_runs_that_differ_are_not_pooled(recipe, capsys, values, message):
+def test_runs_that_differ_are_not_pooled(recipe, values, message):
     changed(recipe, "relative.base.seed2", **values)
-    line = refusal(recipe, capsys)
+    line = refusal(recipe)
     assert f"{recipe}/study/relative.base.seed2.json cannot be pooled" in line
     assert message in line and not (recipe / "work/table.md").exists()
-    runs = kept(recipe / "study", recipe / "logs")
+    runs = stored_runs(recipe / "study", recipe / "logs")
     check_pools([run for run in runs if run.record.seed == 1])
     changed(recipe, "relative.base.seed2", pooled_because="the machine was another one")
-    check_pools(kept(recipe / "study", recipe / "logs"))
+    check_pools(stored_runs(recipe / "study", recipe / "logs"))
 
 
 @pytest.mark.parametrize(
@@ -196,10 +180,10 @@ def test_runs_that_differ_are_not_pooled(recipe, capsys, values, message):
         ("z", {"seed": -1}, "seed is -1, expected at least 0"),
     ],
 )
-def test_a_record_that_is_not_right(recipe, capsys, to, values, message):
+def test_a_record_that_is_not_right(recipe, to, values, message):
     changed(recipe, "relative.base.seed1", to, **values)
     before = {path.name for path in recipe.rglob("*")}
-    line = refusal(recipe, capsys)
+    line = refusal(recipe)
     assert f"{recipe}/study/{to}.json: " in line and message in line
     assert {path.name for path in recipe.rglob("*")} == before
 
@@ -209,48 +193,40 @@ def test_references_that_have_changed(recipe, capsys):
     study, texts = recipe / "study", recipe / "work/raw"
     for path in study.glob("*.json"):
         changed(recipe, path.stem, references={})
-    check_references(kept(study, recipe / "logs"), experiment(recipe).references())
+    check_references(stored_runs(study, recipe / "logs"), experiment(recipe).references())
     assert (
         "4 others contain no checksums of references, so it is unknown" in capsys.readouterr().err
     )
-    experiment(recipe).keep(runs_in(recipe / "runs"), ["gen", "test"])
-    found = kept(study, recipe / "logs")
+    experiment(recipe).store_results(runs_in(recipe / "runs"), ["gen", "test"])
+    found = stored_runs(study, recipe / "logs")
     sums = hashlib.sha256((texts / "gen.de").read_bytes()).hexdigest()
     assert [run.record.references["gen"] for run in found] == [[sums]] * len(RIGHT)
     assert found[0].record.translated == {"averaged": 3, "beam": 5, "lenpen": 1.0}
     check_references(found, experiment(recipe).references())
     assert capsys.readouterr().err == ""
     write(texts / "gen.de", TEXT[::-1])
-    line = refusal(recipe, capsys)
+    line = refusal(recipe)
     assert "older.base.seed1.json: the references of gen have changed since" in line
 
 
 def test_a_recipe_that_keeps_nothing(tmp_path):
-    with pytest.raises(
-        InputError, match=r"study: no run is stored here; store runs with table\.sh"
-    ):
-        kept(tmp_path / "study", tmp_path)
+    with pytest.raises(InputError, match="study: no run is stored here; store runs with table"):
+        stored_runs(tmp_path / "study", tmp_path)
 
 
 def test_an_earlier_run_gives_way(recipe):
+    """But no record is stored with the results of another run."""
     later = Run(recipe / "runs", RunRecord("older", "base", 1, 3, "own", [], {}))
-    later.begin()
-    for test in ("gen", "test"):
-        write(later.folder / f"{test}.hyp", TEXT)
-    experiment(recipe).keep([later], ["gen", "test"])
-    [first, *_] = kept(recipe / "study", recipe)
-    assert first.record.updates == 3 and statistics(first, "test") == "1 1\n" * 4
-
-
-def test_no_record_is_stored_with_the_results_of_another_run(recipe):
-    later = Run(recipe / "runs", RunRecord("older", "base", 1, 3, "own", [], {}))
-    later.begin()
+    later.record_start()
     write(later.folder / "gen.hyp", TEXT)
     with pytest.raises(FileNotFoundError):  # the other test set was not translated
-        experiment(recipe).keep([later], ["gen", "test"])
-    [first, *_] = kept(recipe / "study", recipe)
-    assert first.record.updates == 2
-    assert statistics(first, "gen") == "0 1\n" * 4
+        experiment(recipe).store_results([later], ["gen", "test"])
+    [first, *_] = stored_runs(recipe / "study", recipe)
+    assert first.record.updates == 2 and statistics(first, "gen") == "0 1\n" * 4
+    write(later.folder / "test.hyp", TEXT)
+    experiment(recipe).store_results([later], ["gen", "test"])
+    [first, *_] = stored_runs(recipe / "study", recipe)
+    assert first.record.updates == 3 and statistics(first, "test") == "1 1\n" * 4
 
 
 @pytest.mark.parametrize(
@@ -259,19 +235,24 @@ def test_no_record_is_stored_with_the_results_of_another_run(recipe):
 def test_results_that_are_damaged(recipe, text):
     path = recipe / "study/relative.base.seed1.gen.xz"
     path.write_bytes(lzma.compress(text.encode()))
-    refused = table(recipe, check=False)
-    assert refused.returncode and f"{path}:" in refused.stdout
-    assert "is not the statistics of a sentence" in refused.stdout
-    assert "Traceback" not in refused.stdout
+    request = ScoreRequest(
+        hypotheses=[str(path)],
+        references=[str(recipe / "work/raw/gen.de")],
+        target_lang="de",
+        only_main=True,
+        statistics=True,
+    )
+    with pytest.raises(InputError, match=f"{path}:.* is not the statistics of a sentence"):
+        score(request)
 
 
 @pytest.mark.parametrize(
     "change", ['main = "chrF2", ', 'score = { lowercase = true }, main = "exact", ']
 )
-def test_statistics_of_another_score(recipe, capsys, change):
+def test_statistics_of_another_score(recipe, change):
     toml = (recipe / "recipe.toml").read_text().replace('main = "exact", ', change)
     write(recipe / "recipe.toml", toml)
-    line = refusal(recipe, capsys)
+    line = refusal(recipe)
     assert "seed1.json contains statistics of gen for exact|" in line
     assert "store new runs with table.sh --keep" in line
 
@@ -280,8 +261,8 @@ def test_the_default_score_of_tables_is_stored(recipe):
     """With --nist or several references, tables show NIST BLEU, not BLEU."""
     toml = (recipe / "recipe.toml").read_text().replace('main = "exact"', "score = { nist = true }")
     write(recipe / "recipe.toml", toml)
-    experiment(recipe).keep(runs_in(recipe / "runs"), ["gen", "test"])
-    [first, *_] = kept(recipe / "study", recipe / "logs")
+    experiment(recipe).store_results(runs_in(recipe / "runs"), ["gen", "test"])
+    [first, *_] = stored_runs(recipe / "study", recipe / "logs")
     assert first.record.signatures["gen"].startswith("NIST BLEU|")
     printed = table(recipe).stdout
     assert "| relative | base | 2 |" in printed.replace("`", "") and "NIST BLEU: `" in printed
@@ -291,11 +272,11 @@ def test_the_scores_are_those_of_the_translations(recipe):
     """BLEU with its interval and its tests, from the translations and from what is stored."""
     toml = (recipe / "recipe.toml").read_text().replace('main = "exact", ', "")
     write(recipe / "recipe.toml", toml)
-    experiment(recipe).keep(runs_in(recipe / "runs"), ["gen", "test"])
-    stored = kept(recipe / "study", recipe / "logs")
+    experiment(recipe).store_results(runs_in(recipe / "runs"), ["gen", "test"])
+    stored = stored_runs(recipe / "study", recipe / "logs")
     shared = {"references": [str(recipe / "work/raw/gen.de")], "target_lang": "de"}
     found = []
-    for one, file in ((stored, Kept.scored), (runs_in(recipe / "runs"), Run.scored)):
+    for one, file in ((stored, StoredRun.scored), (runs_in(recipe / "runs"), Run.scored)):
         by_name = {
             name: [str(file(run, "gen")) for run in one if run.record.name == name]
             for name in ("relative", "sequence")

@@ -10,19 +10,16 @@ from unittest import mock
 
 import pytest
 
-from fairseq_posattn.cli import recipe as recipe_command
+from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.lab.experiments.commands import Shell
 from fairseq_posattn.lab.experiments.recipe import CHECKOUT, arguments, read_content, read_recipe
 from fairseq_posattn.lab.experiments.recipe_content import TrialContent
 from fairseq_posattn.lab.experiments.recipe_options import parse_options
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord
-from fairseq_posattn.lab.experiments.scoring import check_scoring
 from fairseq_posattn.lab.experiments.sizes import size_for
-from fairseq_posattn.lab.experiments.training import run_of
+from fairseq_posattn.lab.experiments.translation import Translation
 from fairseq_posattn.lab.experiments.trials import TRIAL, trial_class
-from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
+from support.experiments import in_process
 
 GOOD = """
 title = "Small"
@@ -84,17 +81,6 @@ def test_a_size_of_all_recipes(tmp_path, name):
     assert found == replace(shared, updates=7, training=training)
 
 
-def test_a_size_with_an_architecture_is_the_recipes_own(tmp_path):
-    found = recipe(tmp_path).content.sizes["base"]
-    assert (found.updates, found.training, found.averaged) == (10, {}, 5)
-
-
-def test_data_are_made_for_each_control(tmp_path):
-    row = '\n[[models]]\nname = "{0}"\nmodel = "structural"\nsize = "base"\ntrees = "{0}"\n'
-    found = recipe(tmp_path, GOOD + row.format("chain") + row.format("own-flip0.5"))
-    assert found.controls == ["own", "chain", "own-flip0.5"]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -136,6 +122,19 @@ def test_data_are_made_for_each_control(tmp_path):
             'size = "base"\ntraining.lr = 2024-05-01',
             "training.lr is .* expected t",
         ),
+        (
+            "[sizes.base]",
+            '[evaluation]\nmain = "TER"\n[sizes.base]',
+            "expected BLEU or chrF2",
+        ),
+        ("[corpus]", "evaluation.subsets.dev = []\n[corpus]", "expected one of the test s"),
+        (
+            "[corpus]",
+            'evaluation.subsets.test = ["../a"]\n[corpus]',
+            "subsets.test is .'../a'., expected a plain name",
+        ),
+        ("[corpus]", 'evaluation.subsets.test = "a"\n[corpus]', "expected a list"),
+        ("[corpus]", 'evaluation.published.x.y = "z"\n[corpus]', "expected a number"),
     ],
 )
 def test_a_recipe_with_a_fault(tmp_path, old, new, message):
@@ -155,8 +154,18 @@ def test_all_recipes_are_read():
     for path in CHECKOUT.glob("recipes/*/recipe.toml"):
         if (path.parent / TRIAL).exists():
             assert trial_class(path) and read_content(TrialContent, path).models
-        else:
-            assert read_recipe(path.parent.name).folder == path.parent
+            continue
+        content = read_recipe(path.parent.name).content
+        assert all(row.published.keys() <= set(content.corpus.tests) for row in content.models)
+        assert content.corpus.sentences.keys() <= set(content.corpus.names)
+        for row in content.models:
+            for side, layers in (("encoder", 3), ("decoder", 2)):
+                chosen = row.training.get(f"{side}-attention", "")
+                found = AttentionSpecification(chosen)
+                if "brackets" not in chosen:  # that checks the target dictionary
+                    found.check(layers, AttentionShape(4, 32))
+                if side == "decoder":
+                    found.check_causal()
 
 
 @pytest.mark.parametrize("recipe", ["multi30k_en_de", "toy", "lookup", "lm", "ud_tagging"])
@@ -172,26 +181,13 @@ def test_commands_are_shown_without_the_packages(recipe, tmp_path):
     assert "fairseq_cli.train" in found.stdout and not (tmp_path / "work").exists()
 
 
-def test_a_size_without_rows_has_the_models_of_the_first(tmp_path):
-    other = "[sizes.big]\narch = '_big'\nupdates = 1\nbatch_tokens = 1\n"
-    text = GOOD.replace("[[models]]", other + "[[models]]") + "published = { test = 27.0 }\n"
-    found = recipe(tmp_path, text)
-    [row] = found.rows("big")
-    assert (row.system, row.published) == ("sequence.big", {})
-    assert found.rows("base")[0].published == {"test": 27.0}
-
-
-def test_data_are_made_for_some_models_only(tmp_path, monkeypatch, capsys):
+def test_data_are_made_for_some_models_only(tmp_path):
     row = '\n[[models]]\nname = "{0}"\nmodel = "structural"\nsize = "base"\ntrees = "{0}"\n'
     (tmp_path / "recipe.toml").write_text(GOOD + row.format("chain") + row.format("flat"))
 
     def prepared(*models) -> list[str]:
-        words = ["prepare", str(tmp_path), "--from", str(tmp_path), "--dry-run", *models]
-        monkeypatch.setattr("sys.argv", ["posattn recipe", *words])
-        with pytest.raises(SystemExit):
-            command_line.run(recipe_command.main)
-        told = capsys.readouterr()
-        return re.findall(rf"--out {tmp_path}/work/(\S+)", told.out) or [told.err]
+        _, out, err = in_process("prepare", tmp_path, "--from", tmp_path, "--dry-run", *models)
+        return re.findall(rf"--out {tmp_path}/work/(\S+)", out) or [err]
 
     assert prepared() == ["data", "data.chain", "data.flat"]
     assert prepared("--models", "flat") == ["data", "data.flat"]
@@ -257,10 +253,12 @@ def test_the_row_of_a_model_is_that_of_the_table_at_any_size(tmp_path):
         '\n[[models]]\nname = "sequence_slow"\nmodel = "sequence"\nsize = "base"\ntrees = "chain"\n'
         "training = { lr = 1e-5 }\n"
     )
-    found = recipe(tmp_path, GOOD + named + small)
+    found = recipe(tmp_path, GOOD + "published = { test = 27.0 }\n" + named + small)
+    assert found.content.sizes["base"].training == {}  # a size with an architecture is its own
     for size in ("base", "small"):
         for row in found.rows(size):
             assert found.row(row.title, size) == row
+            assert row.published == ({"test": 27.0} if row.system == "sequence.base" else {})
     assert found.row("sequence_slow", "small").trees == "chain"
     assert found.row("relative", "small").training == {}  # any preset may be trained
 
@@ -279,78 +277,63 @@ def test_the_row_of_a_model_is_that_of_the_table_at_any_size(tmp_path):
         ),
     ],
 )
-def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path, monkeypatch, capsys):
+def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path):
     recipe(tmp_path)
-    argv = ["posattn recipe", step, str(tmp_path), *words]
-    if "--" not in words:
-        argv.append("--dry-run")
-    else:
-        argv.insert(argv.index("--"), "--dry-run")
-    monkeypatch.setattr("sys.argv", argv)
-    with pytest.raises(SystemExit) as end:
-        command_line.run(recipe_command.main)
-    assert end.value.code == 1 and message in capsys.readouterr().err
+    code, _, err = in_process(step, tmp_path, "--dry-run", *words)
+    assert code == 1 and message in err
 
 
-def shown(monkeypatch, capsys, *words):
+def shown(folder, *words):
     """Return the options of the training that a command would start."""
-    monkeypatch.setattr("sys.argv", ["posattn recipe", *map(str, words)])
-    with pytest.raises(SystemExit) as end:
-        command_line.run(recipe_command.main)
-    assert not end.value.code
-    [line] = [one for one in capsys.readouterr().out.splitlines() if "fairseq_cli.train" in one]
+    code, out, _ = in_process("train", folder, "sequence", "--cpu", "--dry-run", *words)
+    assert code == 0
+    [line] = [one for one in out.splitlines() if "fairseq_cli.train" in one]
     return shlex.split(line)
 
 
-def test_a_learning_rate_falls_over_all_updates(tmp_path, monkeypatch, capsys):
+def test_a_learning_rate_falls_over_all_updates(tmp_path):
     falling = "training = { lr-scheduler = 'polynomial_decay', total-num-update = 10 }\n"
     recipe(tmp_path, GOOD + falling)
-    train = ["train", tmp_path, "sequence", "--cpu", "--dry-run"]
     for given, total in (([], "10"), (["--updates", "30"], "30")):
-        words = shown(monkeypatch, capsys, *train, *given)
+        words = shown(tmp_path, *given)
         assert words[words.index("--total-num-update") + 1] == total
         assert words[words.index("--max-update") + 1] == total
         assert "--warmup-init-lr" not in words
 
 
-def test_a_warm_up_is_that_of_the_recipe(tmp_path, monkeypatch, capsys):
+def test_a_warm_up_is_that_of_the_recipe(tmp_path):
     cosine = "training = { lr-scheduler = 'cosine', warmup-init-lr = 1e-5 }"
     recipe(tmp_path, cosine + GOOD)
-    words = shown(monkeypatch, capsys, "train", tmp_path, "sequence", "--cpu", "--dry-run")
+    words = shown(tmp_path)
     assert words[words.index("--warmup-init-lr") + 1] == "1e-05"
 
 
 @pytest.mark.parametrize("updates", [10, 20])
-def test_runs_of_several_seeds_are_trained_alike(updates, tmp_path, monkeypatch, capsys):
+def test_runs_of_several_seeds_are_trained_alike(updates, tmp_path):
     """Or their mean would be that of different models."""
     recipe(tmp_path)
     for seed, steps in ((1, 10), (2, updates)):
         options = ["--lr", "0.1", "--seed", str(seed)]
         record = RunRecord("sequence", "base", seed, steps, "own", options, {})
         run = Run(tmp_path / "work/runs", record)
-        run.begin()
+        run.record_start()
         run.finish()
     words = ["evaluate", tmp_path, "sequence", "--size", "base", "--seeds", "1-2", "--cpu"]
-    monkeypatch.setattr("sys.argv", ["posattn recipe", *map(str, words)])
-    with pytest.raises(SystemExit) as end:
-        command_line.run(recipe_command.main)
+    code, _, err = in_process(*words)
     message = "sequence.base: the runs with seeds 1 and 2 were trained differently (--updates was "
-    assert end.value.code == 1 and (message in capsys.readouterr().err) == (updates == 20)
+    assert code == 1 and (message in err) == (updates == 20)
 
 
 @pytest.mark.parametrize("joined", [True, False])
-def test_one_dictionary_of_pieces_is_shared(joined, toy_data, tmp_path, monkeypatch, capsys):
+def test_one_dictionary_of_pieces_is_shared(joined, toy_data, tmp_path):
     """Dictionaries of labels are no dictionaries of pieces."""
     data = shutil.copytree(toy_data, tmp_path / "data")
     words = (data / "dict.tgt.txt").read_text()
     (data / "dict.src.txt").write_text(words if joined else f"{words}x 1\n")
     for kind in ("relations", "tags"):
         (data / f"dict.src.{kind}.txt").write_text("nsubj 3\n")
-    monkeypatch.setattr("sys.argv", ["posattn recipe", "options", "sequence", "demo", str(data)])
-    with pytest.raises(SystemExit) as end:
-        command_line.run(recipe_command.main)
-    assert not end.value.code
-    assert ("--share-all-embeddings" in capsys.readouterr().out) == joined
+    code, out, _ = in_process("options", "sequence", "demo", data)
+    assert code == 0 and ("--share-all-embeddings" in out) == joined
 
 
 def test_the_model_may_stand_after_the_options(tmp_path):
@@ -361,33 +344,16 @@ def test_the_model_may_stand_after_the_options(tmp_path):
     assert parse_options(["train", "mine", "sequence", "--seeds", "2-2"], "").seeds == [2]
 
 
-def test_files_in_the_recipe_are_part_of_what_makes_a_run(tmp_path):
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text("1 2")
-    (tmp_path / "work/data").mkdir(parents=True)
-    named = f'\n[models.training]\nencoder-embed-path = "{vectors}"\n'
-    place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, GOOD + named))
-    [row] = place.recipe.rows(None)
-    before = run_of(place, row, 1, Plan()).folder
-    vectors.write_text("1 3")
-    assert run_of(place, row, 1, Plan()).folder != before
-
-
-def test_a_language_that_is_not_known_is_told_at_once(tmp_path):
-    text = GOOD.replace('target = "de"', 'target = "klingon"')
-    place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, text))
-    with pytest.raises(InputError, match="--target-lang klingon is not a known language"):
-        check_scoring(place)
-
-
-def test_a_language_that_cannot_be_scored_is_told_at_once(tmp_path):
+@pytest.mark.parametrize(
+    ("target", "message"), [("klingon", " is not a known language"), ("ja", ": ")]
+)
+def test_a_language_that_cannot_be_scored_is_told_at_once(tmp_path, target, message):
     pytest.importorskip("sacrebleu")
-    text = GOOD.replace('target = "de"', 'target = "ja"')
-    place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, text))
+    recipe(tmp_path, GOOD.replace('target = "de"', f'target = "{target}"'))
+    experiment = Translation(tmp_path / "recipe.toml", tmp_path / "work")
+    missing = {"MeCab": None, "sacrebleu.tokenizers.tokenizer_ja_mecab": None}
     with (
-        mock.patch.dict(
-            "sys.modules", {"MeCab": None, "sacrebleu.tokenizers.tokenizer_ja_mecab": None}
-        ),
-        pytest.raises(InputError, match="--target-lang ja: "),
+        mock.patch.dict("sys.modules", missing),
+        pytest.raises(InputError, match=f"--target-lang {target}{message}"),
     ):
-        check_scoring(place)
+        experiment.prepare(tmp_path, False, [])

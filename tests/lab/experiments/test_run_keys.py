@@ -10,11 +10,11 @@ from fairseq_posattn.io import code_version
 from fairseq_posattn.lab.experiments.runs import (
     Run,
     RunRecord,
+    copy_trained,
     fingerprints,
     named_files,
     one_run,
     runs_in,
-    take_over,
 )
 
 RECORD = RunRecord(
@@ -54,8 +54,8 @@ def test_files_that_options_name(tmp_path):
 def test_whatever_differs_makes_another_run(tmp_path, changes, difference):
     first, other = run(tmp_path), run(tmp_path, **changes)
     assert first.folder != other.folder
-    assert first.begin() == ""
-    assert other.begin() == f"this run differs from {first.folder.name} ({difference})"
+    assert first.record_start() == ""
+    assert other.record_start() == f"this run differs from {first.folder.name} ({difference})"
     assert {found.folder for found in runs_in(tmp_path)} == {first.folder, other.folder}
 
 
@@ -64,7 +64,7 @@ def test_a_run_that_goes_on_is_the_same_run_with_another_version(tmp_path, monke
         monkeypatch.setattr(
             "fairseq_posattn.lab.experiments.runs.code_version", lambda v=version: v
         )
-        assert run(tmp_path).begin() == ""
+        assert run(tmp_path).record_start() == ""
     [found] = runs_in(tmp_path)
     assert found.record.versions == ["0.2.0+aaa", "0.3.0"]
     assert found.folder == run(tmp_path).folder
@@ -74,30 +74,30 @@ def test_a_run_that_is_tested_otherwise_takes_the_training_of_the_other(tmp_path
     first, other = run(tmp_path), run(tmp_path, name="flipped", tested="own-flip0.1")
     different = run(tmp_path, name="another", updates=20)
     assert (first.record.test_trees, other.record.test_trees) == ("own", "own-flip0.1")
-    first.begin()
+    first.record_start()
     monkeypatch.setattr("fairseq_posattn.lab.experiments.runs.code_version", lambda: "later")
-    other.begin()
-    different.begin()
+    other.record_start()
+    different.record_start()
     (first.folder / "checkpoint_last.pt").write_text("weights")
     (first.folder / "test.hyp").write_text("a translation")
-    assert take_over(other) is None and not other.is_finished  # the first one still goes on
+    assert copy_trained(other) is None and not other.is_finished  # the first one still goes on
     first.finish()
     for _ in range(2):  # it may have been killed half-way
-        assert take_over(other) == first.folder
+        assert copy_trained(other) == first.folder
     assert other.is_finished and (other.folder / "checkpoint_last.pt").read_text() == "weights"
     assert not (other.folder / "test.hyp").exists()
     versions = {one.record.name: one.record.versions for one in runs_in(tmp_path)}
     assert versions["flipped"] == versions["sequence"] != ["later"] == versions["another"]
-    assert take_over(different) is None and not different.is_finished
+    assert copy_trained(different) is None and not different.is_finished
 
 
 @pytest.mark.parametrize("content", ["[]", "{", "{}", '{"name": 1}', "\udcff"])
 def test_a_damaged_record_of_a_run(tmp_path, content):
     one = run(tmp_path)
-    one.begin()
+    one.record_start()
     path = one.folder / "run.json"
     path.write_bytes(content.encode(errors="surrogateescape"))
-    for act in (one.begin, lambda: runs_in(tmp_path)):
+    for act in (one.record_start, lambda: runs_in(tmp_path)):
         with pytest.raises(InputError, match=f"{path}: .*; move the folder away, and train again"):
             act()
 
@@ -106,12 +106,12 @@ def test_the_one_run_of_a_name(tmp_path):
     with pytest.raises(InputError, match=r"seed1: it was not trained; run train.sh first"):
         one_run(tmp_path, "sequence.base", 1)
     first, other = run(tmp_path), run(tmp_path, updates=20)
-    first.begin()
+    first.record_start()
     with pytest.raises(InputError, match="seed1: its training is not complete"):
         one_run(tmp_path, "sequence.base", 1)
     first.finish()
     assert one_run(tmp_path, "sequence.base", 1).folder == first.folder
-    other.begin()
+    other.record_start()
     other.finish()
     with pytest.raises(InputError, match=r"seed1 \(--updates was '10', is now '20'\); select"):
         one_run(tmp_path, "sequence.base", 1)

@@ -12,7 +12,6 @@ import pytest
 from fairseq_posattn.cli import recipe
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.commands import CommandFailed, Shell
-from fairseq_posattn.lab.experiments.workplace import Place
 from support.commands import PATIENCE
 from support.processes import children, command_line, is_alive
 
@@ -48,9 +47,7 @@ def test_a_failure_is_told_by_the_last_line_of_its_own(tmp_path):
 def test_the_message_of_a_failure_is_whole(tmp_path, monkeypatch, capsys):
     """What to do stands at the end of what the command said, before the name of a long log."""
     message = f"found {'x' * 190}; do this, and then do that, which mends all of it"
-    monkeypatch.setattr(
-        recipe, "experiment_of", lambda _: SimpleNamespace(place=Place(tmp_path, Shell()))
-    )
+    monkeypatch.setattr(recipe, "experiment_of", lambda _: SimpleNamespace(shell=Shell()))
     monkeypatch.setitem(
         recipe.STEPS,
         "table",

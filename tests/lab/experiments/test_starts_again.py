@@ -14,7 +14,6 @@ from fairseq_posattn.lab.experiments.commands import CommandFailed, Shell
 from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord
 from fairseq_posattn.lab.experiments.training import train_once
-from fairseq_posattn.lab.experiments.workplace import Place
 
 HOLD = """
 import sys, time
@@ -28,19 +27,20 @@ ONCE = "import sys; file = open(sys.argv[1], 'x')"  # a second time it fails
 
 
 @pytest.fixture
-def place(tmp_path) -> Place:
-    return Place(tmp_path, Shell(), Board(io.StringIO()))
+def board() -> Board:
+    return Board(io.StringIO())
 
 
-def a_run(place: Place) -> Run:
-    run = Run(place.runs, RunRecord("sequence", "demo", 1, 150, "own", [], {}))
+@pytest.fixture
+def run(tmp_path) -> Run:
+    run = Run(tmp_path, RunRecord("sequence", "demo", 1, 150, "own", [], {}))
     run.folder.mkdir(parents=True, exist_ok=True)
     return run
 
 
-def train(place: Place, run: Run) -> None:
+def train(board: Board, run: Run, shell: Shell | None = None) -> None:
     command = [sys.executable, "-c", ONCE, run.folder / "trained"]
-    train_once(place, run, lambda: command, Machine(cpu=True), Share())
+    train_once(shell or Shell(), board, run, lambda: command, Machine(cpu=True), Share())
 
 
 def wait_for(text: str, capsys) -> None:
@@ -51,18 +51,17 @@ def wait_for(text: str, capsys) -> None:
 
 
 @pytest.fixture
-def holder(place):
+def holder(run):
     """A training of another process, which ends when its standard input does."""
-    command = [sys.executable, "-c", HOLD, a_run(place).folder]
+    command = [sys.executable, "-c", HOLD, run.folder]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as process:
         assert process.stdout.readline() == b"held\n"
         yield process
 
 
-def test_a_training_that_still_runs_is_waited_for(place, holder, capsys):
-    run = a_run(place)
-    thread = threading.Thread(target=train, args=(place, run))
+def test_a_training_that_still_runs_is_waited_for(board, run, holder, capsys):
+    thread = threading.Thread(target=train, args=(board, run))
     thread.start()
     wait_for(f"{run.folder}: process 7 on that machine is still training here; waiting", capsys)
     assert not (run.folder / "trained").exists()
@@ -71,28 +70,28 @@ def test_a_training_that_still_runs_is_waited_for(place, holder, capsys):
     assert (run.folder / "trained").exists() and run.is_finished
 
 
-def test_a_signal_ends_the_waiting(place, holder):
-    place.shell.stopped.set()
+def test_a_signal_ends_the_waiting(board, run, holder):
+    shell = Shell()
+    shell.stopped.set()
     with pytest.raises(CommandFailed, match="the work was stopped by a signal"):
-        train(place, a_run(place))
+        train(board, run, shell)
 
 
-def test_two_at_once_train_once(place):
-    threads = [threading.Thread(target=train, args=(place, a_run(place))) for _ in range(2)]
+def test_two_at_once_train_once(board, run):
+    threads = [threading.Thread(target=train, args=(board, run)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    printed = place.board.out.getvalue()
+    printed = board.out.getvalue()
     assert printed.count("starts training") == 1
     assert printed.count("already trained (") == 1
 
 
-def test_where_a_training_continues_is_told(place):
+def test_where_a_training_continues_is_told(board, run):
     """The save of checkpoint_last.pt may have been interrupted."""
-    run = a_run(place)
     for name, update in (("checkpoint_last.pt", 300), ("checkpoint_1_381.pt", 381)):
         state = {"optimizer_history": [{"num_updates": update}]}
         torch.save(state, run.folder / name)
-    train(place, run)
-    assert f"continues from update 381 in {run.folder}" in place.board.out.getvalue()
+    train(board, run)
+    assert f"continues from update 381 in {run.folder}" in board.out.getvalue()

@@ -7,7 +7,6 @@ import pytest
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.commands import Shell
 from fairseq_posattn.lab.experiments.corpora import Collector
-from fairseq_posattn.lab.experiments.recipe import read_recipe
 from fairseq_posattn.lab.experiments.recipe_content import Row
 from fairseq_posattn.lab.experiments.scoring import check_labels, score
 from fairseq_posattn.lab.experiments.tables import (
@@ -17,8 +16,7 @@ from fairseq_posattn.lab.experiments.tables import (
     write_sweep,
     write_tables,
 )
-from fairseq_posattn.lab.experiments.training import run_of
-from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
+from fairseq_posattn.lab.experiments.translation import Translation
 from support.files import lines_of as lines_in
 from support.files import write
 
@@ -37,74 +35,56 @@ published."a parser" = { deep = 40.6, mean = 70.8 }
 """
 
 
-def place_of(folder, *changes: tuple[str, str], dry_run: bool = False) -> Workplace:
+def experiment_of(folder, *changes: tuple[str, str], dry_run: bool = False) -> Translation:
     text = RECIPE
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
     write(folder / "recipe.toml", text)
-    return Workplace(folder / "work", Shell(dry_run), recipe=read_recipe(str(folder)))
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('"exact"', '"TER"', 'evaluation.main is "TER", expected BLEU or chrF2 or exact'),
-        (
-            "subsets.gen",
-            "subsets.dev",
-            "evaluation.subsets contains 'dev', expected one of the test sets",
-        ),
-        ('["category"]', '["../a"]', "subsets.gen is ['../a'], expected a plain name"),
-        ('["category"]', '"category"', 'evaluation.subsets.gen is "category", expected a list'),
-        ("deep = 40.6", 'deep = "x"', 'published.a parser.deep is "x", expected a number'),
-    ],
-)
-def test_what_a_recipe_may_not_say(tmp_path, old, new, message):
-    with pytest.raises(InputError) as refused:
-        place_of(tmp_path, (old, new))
-    assert message in str(refused.value)
+    return Translation(folder / "recipe.toml", folder / "work", shell=Shell(dry_run))
 
 
 def test_labels_are_copied_beside_their_test_set_and_checked(tmp_path):
-    place = place_of(tmp_path)
-    place.raw.mkdir(parents=True)
+    experiment = experiment_of(tmp_path)
+    experiment.raw.mkdir(parents=True)
     for name in ("train", "dev", "gen", "test"):
         for language in ("en", "de"):
             write(tmp_path / f"from/{name}.{language}", ["a", "b"])
-    collector = Collector(place.recipe, place.shell, tmp_path / "from", place.raw, True)
+    collector = Collector(
+        experiment.recipe, experiment.shell, tmp_path / "from", experiment.raw, True
+    )
     with pytest.raises(InputError, match=r"from/gen.category: the file does not exist, nor "):
         collector.collect()
     write(tmp_path / "from/gen.category", ["deep", "flat"])
     collector.collect()
-    check_labels(place)
-    assert lines_in(place.raw / "gen.category") == ["deep", "flat"]
-    write(place.raw / "gen.category", ["flat", "flat"])
+    check_labels(experiment)
+    assert lines_in(experiment.raw / "gen.category") == ["deep", "flat"]
+    write(experiment.raw / "gen.category", ["flat", "flat"])
     with pytest.raises(InputError) as refused:
-        check_labels(place)
+        check_labels(experiment)
     assert str(refused.value) == (
         f"{tmp_path}/recipe.toml: evaluation.published.a parser contains 'deep', but no sentence "
         "has this label; correct the recipe"
     )
-    write(place.raw / "gen.category", ["deep", "mean"])
+    write(experiment.raw / "gen.category", ["deep", "mean"])
     with pytest.raises(
         InputError, match=r"gen.category:2: the label 'mean' is reserved for the mean"
     ):
-        check_labels(place)
-    write(place.raw / "gen.category", ["deep"])
+        check_labels(experiment)
+    write(experiment.raw / "gen.category", ["deep"])
     with pytest.raises(InputError, match=r"gen.en has 2 lines, but .*gen.category has 1 labels"):
-        check_labels(place)
+        check_labels(experiment)
 
 
 def test_a_score_reads_the_labels_of_its_test_set(tmp_path, capsys):
-    place = place_of(tmp_path, dry_run=True)
-    run = run_of(place, place.recipe.row("sequence", None), 1, Plan())
-    out = [score(place, [run], [], test, Plan()) for test in ("gen", "test")]
+    experiment = experiment_of(tmp_path, dry_run=True)
+    [(_, run)] = experiment.planned([experiment.row("sequence", None)], [1])
+    out = [score(experiment, [run], [], test) for test in ("gen", "test")]
     printed = capsys.readouterr().out.split("posattn.cli.score")[1:]
-    assert f"--subsets category={place.raw}/gen.category" in printed[0]
+    assert f"--subsets category={experiment.raw}/gen.category" in printed[0]
     assert "--subsets" not in printed[1] and all("--main exact" in text for text in printed)
-    plain = place_of(tmp_path, ('subsets.gen = ["category"]', ""), dry_run=True)
-    others = [score(plain, [run], [], test, Plan()) for test in ("gen", "test")]
+    plain = experiment_of(tmp_path, ('subsets.gen = ["category"]', ""), dry_run=True)
+    others = [score(plain, [run], [], test) for test in ("gen", "test")]
     assert out[0] != others[0] and out[1] == others[1]
 
 

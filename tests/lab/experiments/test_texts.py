@@ -2,13 +2,9 @@
 
 import pytest
 
-from fairseq_posattn.cli import recipe as recipe_command
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.lab.experiments.commands import Shell
-from fairseq_posattn.lab.experiments.recipe import read_recipe
-from fairseq_posattn.lab.experiments.training import run_of
-from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
+from fairseq_posattn.lab.experiments.translation import Translation
+from support.experiments import in_process
 from support.files import write
 
 RECIPE = """
@@ -22,7 +18,7 @@ sizes.base = { arch = "_tiny", updates = 2, batch_tokens = 1000 }
 
 
 @pytest.fixture
-def prepared(tmp_path, monkeypatch):
+def prepared(tmp_path):
     """Texts, and data that an older version made from them; then a preparation has failed."""
     write(tmp_path / "recipe.toml", RECIPE)
     for name in ("train", "dev", "one", "two"):
@@ -32,17 +28,14 @@ def prepared(tmp_path, monkeypatch):
     (tmp_path / "work/data").mkdir()
 
     def prepare(*options: str) -> None:
-        words = ("prepare", str(tmp_path), "--from", str(tmp_path / "from"), "--", *options)
-        monkeypatch.setattr("sys.argv", ["posattn recipe", *words])
-        with pytest.raises(SystemExit):
-            command_line.run(recipe_command.main)
+        in_process("prepare", tmp_path, "--from", tmp_path / "from", "--", *options)
 
     return tmp_path, prepare
 
 
 def run(folder):
-    place = Workplace(folder / "work", Shell(), recipe=read_recipe(str(folder)))
-    return run_of(place, place.recipe.row("sequence", None), 1, Plan())
+    experiment = Translation(folder / "recipe.toml", folder / "work")
+    return experiment.planned([experiment.row("sequence", None)], [1])
 
 
 def refused(folder, text: str, key: str) -> None:
