@@ -8,8 +8,6 @@ Papers: Wang et al. 2019, "Self-Attention with Structural Position Representatio
 (equation numbers without a name); Shaw et al. 2018; Vaswani et al. 2017.
 """
 
-import math
-
 import torch
 
 # --- trees: depth and relation -------------------------------------------------------
@@ -123,24 +121,7 @@ def tree_index(relation: int, r: int) -> int:
     return clip(relation, r) + r
 
 
-# --- absolute positions --------------------------------------------------------------
-
-
-def sinusoid(value: int, width: int) -> list[float]:
-    """Compute Eq. 3 with fairseq's frequencies and layout: all sines, then all cosines.
-
-    frequency_k = exp(-k log(10000) / (width // 2 - 1)); an odd width ends in a 0. The
-    value is the depth itself, no offset. Widths below 4 have no such frequencies.
-    """
-    half = width // 2
-    angles = []
-    for k in range(half):
-        angles.append(value * math.exp(-k * math.log(10000) / (half - 1)))
-    numbers = [math.sin(angle) for angle in angles]
-    numbers += [math.cos(angle) for angle in angles]
-    if width % 2 == 1:
-        numbers.append(0.0)
-    return numbers
+# --- numbers -------------------------------------------------------------------------
 
 
 def linear(x, weight, bias=None):
@@ -148,9 +129,6 @@ def linear(x, weight, bias=None):
     weight = _numbers(weight)
     out = [_dot(row, x) for row in weight]
     return out if bias is None else _sum(out, _vector(bias))
-
-
-# --- numbers -------------------------------------------------------------------------
 
 
 def _softmax(scores: dict) -> dict:
