@@ -78,7 +78,8 @@ def relations(parents: list[int], pieces: list[int], keep: int | None = None) ->
             if _same_edge(parents, words[i], words[j]):  # rule 1
                 row.append(depth[i] - depth[j])
             else:  # rule 2
-                row.append(_sign(words[i] - words[j]) * (depth[i] + depth[j]))
+                order = (words[i] > words[j]) - (words[i] < words[j])  # f_stru
+                row.append(order * (depth[i] + depth[j]))
         matrix.append(row)
     return matrix
 
@@ -90,25 +91,12 @@ def _same_edge(parents: list[int], one: int, other: int) -> bool:
     return parents[one] - 1 == other or parents[other] - 1 == one
 
 
-def _sign(x: int) -> int:
-    """Return the sign of a number: f_stru of Eq. 6."""
-    if x > 0:
-        return 1
-    if x < 0:
-        return -1
-    return 0
-
-
 # --- indices into the tables of 2r + 1 rows ------------------------------------------
 
 
 def clip(x: int, r: int) -> int:
     """Return max(-r, min(r, x)), as Shaw et al. do in section 3.2."""
-    if x > r:
-        return r
-    if x < -r:
-        return -r
-    return x
+    return max(-r, min(r, x))
 
 
 def relative_index(i: int, j: int, r: int) -> int:

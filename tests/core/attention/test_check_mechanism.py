@@ -34,7 +34,7 @@ def failed(ended: Ended) -> list[str]:
     return [line.strip() for line in ended.out.splitlines() if line.startswith("  FAILED")]
 
 
-@pytest.mark.parametrize("name", ["alibi", "rope", "tree_window"])
+@pytest.mark.parametrize("name", ["alibi", "rope"])
 def test_right_mechanisms_of_ones_own_pass(name, tmp_path, monkeypatch):
     """They are written outside of the package and checked far from the checkout."""
     monkeypatch.chdir(tmp_path)
