@@ -7,7 +7,7 @@ Each kill is a SIGKILL, of the command alone or of all its processes, and the sa
 started again, at once. All that it had started must end with it. What it makes in the end must be
 what an undisturbed run makes, and nothing may lie beside it. At last, each program is started twice
 at the same time: one of the two makes the same, and the other does, too, or is refused in one line.
-Programs start in forks of a process that has imported fairseq; WARM=no starts each anew.
+Programs start in forks of a process that has imported fairseq.
 """
 
 from __future__ import annotations

@@ -66,24 +66,6 @@ def test_each_block_of_bash_is_run_or_says_why_not():
     assert not [block.name for block in SHELL if block.language and not block.mark[0]], remedy
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "posattn score hyp --refs a",
-        "posattn train data --arch no_such_model",
-        "posattn generate data --task structured_translation --path a --no-such-option",
-        "recipes/toy/no_such.sh",
-        "recipes/train.sh lm positional --sede 1",
-        "recipes/prepare.sh wmt14_en_de -- --no-such-option",
-        "posattn no-such-subcommand",
-    ],
-)
-def test_a_wrong_option_is_found(line):
-    [words] = command_lines.simple_commands(line)
-    with pytest.raises((AssertionError, SystemExit)):
-        command_lines.check(words)
-
-
 @pytest.mark.parametrize("document", sorted({block.document for block in PYTHON}), ids=relative)
 def test_python_runs(document, monkeypatch, tmp_path, tables_of_classes):
     """The blocks of a document run one after the other, as in one program."""
@@ -153,12 +135,3 @@ def test_mechanisms_and_presets_are_named():
         assert f"\n### `{name}`\n" in mechanisms
     for preset in (ROOT / "fairseq_posattn/glue/config/model").glob("*.yaml"):
         assert f"`posattn_{preset.stem}`" in mechanisms or preset.stem == "transformer", preset
-
-
-@pytest.mark.parametrize("folder", ["window_1d.png", "nowhere/"])
-def test_a_broken_link_is_found(tmp_path, folder):
-    document = tmp_path / "README.md"
-    links = f"# A: b\n[a](#a-b) [b](#b) [c]({folder}) [d](README.md)"
-    document.write_text(f"{links} `recipes/no.sh`\n<!-- not run: tests/no.py runs it -->\n")
-    assert list(broken_links(document)) == ["#b", folder]
-    assert missing_paths(document) == ["recipes/no.sh", "tests/no.py"]

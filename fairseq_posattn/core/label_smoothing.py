@@ -170,23 +170,16 @@ def to_gradient(scores: Tensor, targets: Tensor, logs: Tensor, smoothing: float)
 
 def sums_of_rows(scores: Tensor, targets: Tensor) -> list[Tensor]:
     """Return the log-sum-exp, the score of the target and the sum of the scores for each row."""
-    return [torch.cat(numbers) for numbers in zip(*of_parts(scores, targets), strict=True)]
-
-
-def of_parts(scores: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield the results of `sums_of_rows` chunk by chunk."""
+    found = []
     for rows in parts(scores):
         wide = at_least_float32(scores[rows])
         of_targets = wide.gather(1, targets[rows, None])[:, 0]
-        yield wide.logsumexp(dim=1), of_targets, wide.sum(dim=1)
+        found.append((wide.logsumexp(dim=1), of_targets, wide.sum(dim=1)))
+    return [torch.cat(numbers) for numbers in zip(*found, strict=True)]
 
 
 def parts(rows: Tensor, width: int | None = None, room: int | None = None) -> Iterator[slice]:
-    """Yield slices of consecutive rows.
-
-    A slice contains at most `room` elements, but at least one row. `width` is the number of
-    elements per row.
-    """
+    """Yield slices of rows of `width` elements, each of at most `room` elements or one row."""
     room = PART.get(rows.device.type, PART["cuda"]) if room is None else room
     size = max(1, room // (width or rows.size(1)))
     for start in range(0, len(rows), size):

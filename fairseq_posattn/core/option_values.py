@@ -52,16 +52,13 @@ def some_layers() -> Mapping[str, Any]:
     return limit(lambda count: 1 <= count <= MOST_LAYERS, f"1 to {MOST_LAYERS}")
 
 
-def is_huge(value: Any) -> bool:
-    return type(value) is int and abs(value) > LARGEST
-
-
 def check_limits(options: DataclassInstance) -> None:
     """Raise a ValueError for the first option whose value is not allowed."""
     for field in dataclasses.fields(options):
         limits, value = field.metadata.get(LIMIT), getattr(options, field.name)
         parts = value if isinstance(value, tuple) else (value,)
-        if ANY_SIZE not in field.metadata and any(map(is_huge, parts)):
+        huge = any(type(part) is int and abs(part) > LARGEST for part in parts)
+        if huge and ANY_SIZE not in field.metadata:
             raise ValueError(
                 f"{field.name}={shown(value)} is out of range; use a whole number up to {LARGEST:,}"
             )
@@ -161,10 +158,7 @@ def fault_of(kind: Any) -> str | None:
 
 
 def kinds_of_parts(kind: Any, count: int) -> tuple[Any, ...]:
-    """Return the types of the elements of a tuple type.
-
-    Raise a ValueError if the tuple type does not allow `count` elements.
-    """
+    """Return the types of `count` elements of a tuple type, or raise a ValueError."""
     kinds = get_args(kind)
     if kinds[-1] is Ellipsis:
         return kinds[:1] * count

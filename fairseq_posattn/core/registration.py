@@ -58,10 +58,7 @@ def add(
 
 
 def name_of(cls: type[Any], kind: str, reserved: Container[str]) -> str:
-    """Return the name of a class.
-
-    Raise a RegistrationError if the name cannot be used on the command line.
-    """
+    """Return the name of a class; raise a RegistrationError if it is invalid."""
     name = getattr(cls, "name", None)
     if not isinstance(name, str):
         raise RegistrationError(
@@ -81,11 +78,7 @@ def name_of(cls: type[Any], kind: str, reserved: Container[str]) -> str:
 
 
 def check_labels(cls: type[Any]) -> None:
-    """Validate the attribute `needs_labels` of a class.
-
-    Raise a RegistrationError if the attribute is invalid, or if the class reads labels but no
-    trees.
-    """
+    """Raise a RegistrationError if `needs_labels` is invalid or requires needs_tree = True."""
     kinds = cls.needs_labels
     if not isinstance(kinds, tuple) or not set(kinds) <= {"relations", "tags"}:
         raise RegistrationError(
@@ -99,10 +92,7 @@ def check_labels(cls: type[Any]) -> None:
 
 
 def check_texts(mechanism: type[Any]) -> None:
-    """Validate the attributes of a mechanism that must be tuples of strings.
-
-    A string in parentheses, such as ("w"), is not a tuple and is therefore rejected.
-    """
+    """Raise a RegistrationError unless `examples` and `unseen` are tuples of strings."""
     for name in ("examples", "unseen"):
         texts = getattr(mechanism, name)
         if not isinstance(texts, tuple) or not all(isinstance(text, str) for text in texts):
@@ -126,11 +116,7 @@ def check_options(cls: type[Any]) -> None:
 
 
 def check_dataclass(cls: type[Any], options: Any) -> None:
-    """Validate the options of a class.
-
-    Raise a RegistrationError if they are not a dataclass, or if one of them cannot be written in a
-    specification.
-    """
+    """Raise a RegistrationError unless the options are a dataclass that can be written."""
     if not (inspect.isclass(options) and dataclasses.is_dataclass(options)):
         raise RegistrationError(
             f"{place_of(cls)}: its class Options is not a dataclass; decorate it with "

@@ -101,10 +101,7 @@ class SourceTree:
 
     @once
     def is_word(self) -> Tensor:
-        """Return a mask of the pieces that belong to a word, of shape (B, T).
-
-        The mask is False for end-of-sentence symbols and padding.
-        """
+        """Return a mask, (B, T), of the pieces of words, not end of sentence or padding."""
         if not self.has_end:
             return self.words != PADDING
         last = self.words.max(dim=1, keepdim=True).values
@@ -112,10 +109,7 @@ class SourceTree:
 
     @once
     def depths(self) -> Tensor:
-        """Return the number of edges from each piece's word to the root, of shape (B, T) (Eq. 5).
-
-        The depth of the end-of-sentence symbol is one more than the largest depth in its sentence.
-        """
+        """Return the depth of each piece's word, (B, T) (Eq. 5); for the end, 1 + the largest."""
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         depths = word_depths(self.parents).gather(1, inside)
         depths = depths.masked_fill(~self.is_word, NO_PARENT)
@@ -124,10 +118,7 @@ class SourceTree:
 
     @once
     def parent_words(self) -> Tensor:
-        """Return the index of the parent of each piece's word, of shape (B, T).
-
-        The index is -1 for the root, the end-of-sentence symbol and padding.
-        """
+        """Return the parent of each piece's word, or -1 (root, end, padding), of shape (B, T)."""
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         parents = self.parents.gather(1, inside)
         return parents.masked_fill(~self.is_word | (parents == self.words), NO_PARENT)
@@ -143,10 +134,7 @@ class SourceTree:
         return self.labels_of_pieces(1)
 
     def labels_of_pieces(self, kind: int) -> Tensor:
-        """Return the labels of one type for each piece, of shape (B, T).
-
-        End-of-sentence symbols and padding have special labels.
-        """
+        """Return one type of label for each piece, (B, T); special ones for end and padding."""
         assert self.labels is not None  # models that read labels reject batches without labels
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         found = self.labels[kind].gather(1, inside)
@@ -215,10 +203,7 @@ class SourceTree:
         return found.masked_fill(outside & same, 0)
 
     def edges_between(self) -> Tensor:
-        """Return the same values as `distances` for all pieces that belong to words.
-
-        The values for end-of-sentence symbols and padding are undefined.
-        """
+        """Return `distances`; the values for end-of-sentence symbols and padding are undefined."""
         return self.of_pieces(self.word_distances)
 
     def keys_above(self) -> Tensor:
@@ -238,10 +223,7 @@ class SourceTree:
         return self.of_pieces(self.ancestors.transpose(1, 2))
 
     def of_pieces(self, table: Tensor) -> Tensor:
-        """Expand values of word pairs, (B, W, W), to pairs of query and key, (B, Q, K).
-
-        The values for end-of-sentence symbols and padding are undefined.
-        """
+        """Expand values of words, (B, W, W), to pieces, (B, Q, K), undefined outside words."""
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         rows = table.gather(1, inside[:, :, None].expand(-1, -1, table.size(2)))
         return rows.gather(2, inside[:, None, :].expand(-1, inside.size(1), -1))
@@ -250,10 +232,7 @@ class SourceTree:
 def padded_labels(
     relations: Sequence[Sequence[int]], parents: Sequence[Sequence[int]], width: int
 ) -> Tensor:
-    """Return relations in the format of `SourceTree.labels`, of shape (2, B, W).
-
-    All parts of speech are set to unknown.
-    """
+    """Return relations as in `SourceTree.labels`, (2, B, W), with unknown parts of speech."""
     padded = torch.full((2, len(parents), width), UNKNOWN_LABEL)
     if [len(of_words) for of_words in relations] != [len(tree) for tree in parents]:
         raise InputError("relations must contain one number for each word of each sentence")

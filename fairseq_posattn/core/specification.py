@@ -107,10 +107,7 @@ def format_numbers(numbers: tuple[int, ...]) -> str:
 
 
 def registered(name: str, table: Mapping[str, type[Kind]], kind: str) -> type[Kind]:
-    """Return the class that is registered under a name.
-
-    If there is none, raise an UnknownNameError that lists similar names.
-    """
+    """Return the class of this name, or raise an UnknownNameError that lists similar names."""
     if name not in table:
         raise UnknownNameError(name, table, kind)
     return table[name]
@@ -143,10 +140,7 @@ def refuse_in_decoders(
 
 
 def make_options(term: Term, options_class: type[Options]) -> Options:
-    """Convert the options of a term to an instance of the dataclass.
-
-    Raise a SpecificationError for unknown names and invalid values.
-    """
+    """Convert a term's options to a dataclass; raise a SpecificationError if they are invalid."""
     kinds = kinds_of(options_class)
     values: dict[str, Any] = {}
     for key, text in term.options.items():

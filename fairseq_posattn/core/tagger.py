@@ -68,10 +68,7 @@ class TaggerShape:
 
 
 class CharacterConvolutions(nn.Module):
-    """Computes a vector from the characters of a word.
-
-    Convolutions with ReLU are followed by max pooling.
-    """
+    """Computes a vector from the characters of a word by convolutions, ReLU and max pooling."""
 
     def __init__(self, shape: TaggerShape):
         super().__init__()

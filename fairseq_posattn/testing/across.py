@@ -69,10 +69,11 @@ class Pairs:
 
 
 def pairs(left: bool = False) -> Pairs:
-    """Return a batch of pairs that are padded on the left or on the right."""
+    """Return a batch of pairs that are padded on the left, with brackets, or on the right."""
     both = [context(trees, length=13 + n, left=left) for n, trees in enumerate((TREES, TARGETS))]
     x, y = (inputs(t, ctx, left) for t, ctx in zip((TREES, TARGETS), both, strict=True))
-    return Pairs(x, y, real_pieces(both[0]), real_pieces(both[1]), both[0].tree)
+    brackets = both[1].brackets if left else None
+    return Pairs(x, y, real_pieces(both[0]), real_pieces(both[1]), both[0].tree, brackets)
 
 
 def crossing_is_the_same_in_a_batch_and_in_steps(specification: str) -> None:

@@ -82,27 +82,23 @@ def every_parameter_matters(specification: str) -> None:
 def a_sentence_is_the_same_in_a_batch(specification: str) -> None:
     """Check that neither other sentences nor padding on either side affect an output."""
     module = attention(specification)
+    look = "it may read padding or other sentences: ctx.real is True except for padding"
     for left in (False, True):
         ctx = context(TREES, length=13, left=left)
         together = module.output(inputs(TREES, ctx, left), ctx)
         for row, tree in enumerate(TREES):
             real = real_pieces(ctx)[row]
             alone = module.output(inputs(TREES, ctx, left)[:, row : row + 1][real], context([tree]))
-            if not is_close(together[:, row][real], alone[:, 0]):
-                raise unequal_in_batch(
-                    largest_difference(together[:, row][real], alone[:, 0]), left
+            found, expected = together[:, row][real], alone[:, 0]
+            if not is_close(found, expected):
+                side = "before" if left else "after"
+                difference = largest_difference(found, expected)
+                raise BrokenPromise(
+                    "the same output for a sentence alone and in a batch",
+                    f"a difference of {difference:.2g} with padding {side} it",
+                    look,
                 )
-
-
-def unequal_in_batch(difference: float, left: bool) -> BrokenPromise:
-    look = "it may read padding or other sentences: ctx.real is True except for padding"
-    if left:
         look = "it may count columns; take positions from ctx.positions or ctx.distances"
-    return BrokenPromise(
-        "the same output for a sentence alone and in a batch",
-        f"a difference of {difference:.2g} with padding {'before' if left else 'after'} it",
-        look,
-    )
 
 
 def padding_gets_no_weight(specification: str) -> None:

@@ -55,11 +55,7 @@ class Attention(MultiheadSelfAttention):
 
 
 def attention(specification: str, seed: int = 0, cross: bool = False) -> Attention:
-    """Return a layer with the specified mechanisms, in double precision and evaluation mode.
-
-    If RANDOM is true, the parameters of the mechanisms are drawn from N(0, STD). Otherwise, they
-    have their initial values.
-    """
+    """Return a layer in double precision; mechanisms get random parameters if RANDOM is true."""
     module = fresh(specification, seed, cross)
     for parameter in module.mechanisms.parameters() if RANDOM.get() else ():
         torch.nn.init.normal_(parameter, std=STD)

@@ -77,11 +77,7 @@ SOME_VALUES: set[Check] = set()  # checks decorated with `for_some_values`
 
 
 def for_some_values(check: Check) -> Check:
-    """Mark a check for which it suffices to pass with either initial or random parameters.
-
-    Random parameters are drawn from N(0, STD). All checks without this decorator must pass with
-    random parameters.
-    """
+    """Mark a check that passes if it does so with initial or with random parameters."""
     SOME_VALUES.add(check)
     return check
 
@@ -103,10 +99,7 @@ class Outcome:
 
 
 def outcome_of(check: Check, specification: str) -> Outcome:
-    """Run a check.
-
-    If it fails with random parameters, the message states whether it also fails with initial ones.
-    """
+    """Run a check; a fault states whether it also occurs with initial parameters."""
     some = check in SOME_VALUES
     first = outcome_with(check, specification, random=not some)
     if first.fault is None or not has_parameters(specification):

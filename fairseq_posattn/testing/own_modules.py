@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fairseq_posattn.core.attention import MECHANISMS, Mechanism
 from fairseq_posattn.errors import InputError
@@ -20,10 +20,7 @@ Loaded = TypeVar("Loaded")
 
 
 def registered_by(module: str) -> list[type[Mechanism]]:
-    """Import a .py file, a folder with __init__.py or a module, and return its mechanisms.
-
-    Raise an InputError if the import fails or registers no mechanism.
-    """
+    """Import a file, folder or module; return its mechanisms, or raise an InputError."""
     before = set(MECHANISMS)
     found_in = imported_from(module)
     found = [mechanism for name, mechanism in MECHANISMS.items() if name not in before]
@@ -63,10 +60,7 @@ def module_of(module: str) -> ModuleType:
 
 
 def is_module(name: str) -> bool:
-    """Return whether a module with this name exists on sys.path or in the current folder.
-
-    This imports the parent package of the module.
-    """
+    """Return whether a module of this name exists, after importing its parent package."""
     if not all(part.isidentifier() for part in name.split(".")):
         return False
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
@@ -80,10 +74,7 @@ def is_module(name: str) -> bool:
 
 
 def from_file(name: str, path: Path) -> ModuleType:
-    """Import a .py file; if a module named `name` is already loaded, use another name.
-
-    The file may import other files from its folder.
-    """
+    """Import a .py file, which may import its neighbours, under an unused name."""
     path = path.resolve()
     folder = path.parent.parent if path.name == "__init__.py" else path.parent
     if str(folder) not in sys.path:
@@ -129,19 +120,13 @@ def place_of(error: Exception, module: str) -> str:
 
 
 def reason_for_none(module: ModuleType) -> str:
-    classes = [c.__name__ for c in vars(module).values() if is_own_mechanism(c, module)]
+    found = [thing for thing in vars(module).values() if isinstance(thing, type)]
+    own = [c for c in found if issubclass(c, Mechanism) and c.__module__ == module.__name__]
+    classes = [c.__name__ for c in own]
     advice = "add the decorator @register (from fairseq_posattn.attention) to"
     if classes:
         return f"{', '.join(classes)} is not registered; {advice} the class"
     return f"the module registers no mechanism; {advice} its mechanisms"
-
-
-def is_own_mechanism(thing: Any, module: ModuleType) -> bool:
-    return (
-        isinstance(thing, type)
-        and issubclass(thing, Mechanism)
-        and thing.__module__ == module.__name__
-    )
 
 
 @contextmanager

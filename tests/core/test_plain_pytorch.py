@@ -1,7 +1,6 @@
 """docs/python.md runs without fairseq, and beside a fairseq that nobody imports.
 
-The environment without fairseq is a folder: the package as pip installs it, and links to torch,
-numpy and what these two need. A Python without site-packages looks there and nowhere else.
+Where fairseq is absent, only torch, numpy and what these two need can be imported.
 """
 
 import re
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from fairseq_posattn.attention import AttentionContext, SourceTree, build_self_attention
 from fairseq_posattn.errors import InputError
@@ -21,16 +21,6 @@ from support.commands import ROOT, run
 DOCUMENT = ROOT / "docs/python.md"
 SNIPPETS = "\n".join(re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S))
 SHAPES = "torch.Size([4, 2, 64]) torch.Size([2, 4, 4, 4])"
-ABSENT = ["fairseq", "omegaconf", "hydra", "yaml", "sacrebleu", "stanza", "pytest"]
-NOTHING_BUT_TORCH = f"""
-import importlib
-for name in {ABSENT}:
-    try:
-        importlib.import_module(name)
-    except ModuleNotFoundError:
-        continue
-    raise SystemExit(f"{{name}} can be imported here")
-"""
 FAIRSEQ_NOT_IMPORTED = """
 import sys
 assert "fairseq" not in sys.modules and "fairseq_posattn.plugin" not in sys.modules
@@ -57,39 +47,25 @@ def applies(requirement: Requirement) -> bool:
     return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
 
 
-def link(package: str, site: Path) -> None:
-    """Link the modules and folders of an installed package into another folder."""
-    distribution = metadata.distribution(package)
-    for name in {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
-        if not (site / name).exists():
-            (site / name).symlink_to(distribution.locate_file(name))
-
-
-@pytest.fixture(scope="module")
-def without_fairseq(tmp_path_factory):
-    """Return a function that runs Python in an environment of torch, numpy and this package."""
-    folder = tmp_path_factory.mktemp("plain")
-    source, site = folder / "source", folder / "site"
-    shutil.copytree(ROOT / "fairseq_posattn", source / "fairseq_posattn")
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    options = ("--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--target", site)
-    run(sys.executable, "-m", "pip", "install", *options, source, cwd=folder)
-    for package in with_requirements("torch", "numpy"):
-        link(package, site)
-
-    def python(code: str, *arguments, cwd: Path = folder) -> str:
-        start = f"import sys; sys.path.insert(0, {str(site)!r})\n"
-        return run(
-            sys.executable, "-I", "-S", "-c", start + code, *arguments, cwd=cwd, fresh=True
-        ).stdout
-
-    return python
+def nothing_but_torch(code: str, *arguments, cwd: Path) -> str:
+    """Return what Python prints that can import torch, numpy, what these need, and this package."""
+    needed = {*map(canonicalize_name, with_requirements("torch", "numpy")), "fairseq-posattn"}
+    absent = [
+        module
+        for module, names in metadata.packages_distributions().items()
+        if not needed & {*map(canonicalize_name, names)}
+    ]
+    assert {"fairseq", "omegaconf", "yaml", "sacrebleu", "stanza", "pytest"} <= {*absent}
+    start = f"import sys\nsys.modules.update(dict.fromkeys({absent}))\n"  # None: cannot be imported
+    environment = {"PYTHONPATH": str(ROOT)}
+    return run(
+        sys.executable, "-c", start + code, *arguments, cwd=cwd, env=environment, fresh=True
+    ).stdout
 
 
 @pytest.mark.long
-def test_with_torch_and_numpy_only(without_fairseq):
-    assert SHAPES in without_fairseq(NOTHING_BUT_TORCH + SNIPPETS)
+def test_with_torch_and_numpy_only(tmp_path):
+    assert SHAPES in nothing_but_torch(SNIPPETS, cwd=tmp_path)
 
 
 OWN = """from fairseq_posattn import plugin
@@ -102,11 +78,11 @@ command()
 
 
 @pytest.mark.long
-def test_a_folder_for_user_dir_is_checked_without_fairseq(without_fairseq, tmp_path):
+def test_a_folder_for_user_dir_is_checked_without_fairseq(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/__init__.py").write_text(OWN)
     shutil.copy(ROOT / "tests/own_mechanisms/rope.py", tmp_path / "mine/mechanism.py")
-    printed = without_fairseq(NOTHING_BUT_TORCH + CHECK, "mine", cwd=tmp_path)
+    printed = nothing_but_torch(CHECK, "mine", cwd=tmp_path)
     assert printed.startswith("my_rope: ") and "FAILED" not in printed
 
 

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
-from fairseq_posattn.core.attention.registry import describe
 from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.core.specification import SpecificationError, format_numbers, parse_numbers
 
@@ -106,11 +105,3 @@ def test_positions_refused_with_the_reason(text, message):
 def test_numbers_survive_the_round_trip(numbers):
     numbers = tuple(sorted(numbers))
     assert parse_numbers(format_numbers(numbers)) == numbers
-
-
-def test_the_description_lists_every_mechanism_with_its_defaults():
-    text = describe()
-    assert "max=16 " in text and "shared_heads=true " in text and "heads=all " in text
-    assert "Requires dependency trees" in text
-    assert "heads=0-4 " in text and "acts in layer 0 only" in text
-    assert "window(" in describe("decoder") and "block" not in describe("decoder")

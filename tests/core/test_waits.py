@@ -25,19 +25,9 @@ def found(*arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.long(ci=True)
-def test_faults_are_found():
-    reasons = {}
-    for case, reason in found("faults"):
-        reasons.setdefault(case.partition(",")[0], reason)
-    assert reasons["reads"].startswith("waits: ")
-    assert "NotImplementedError" in reasons["sends"]
-    assert "FakeTensorDeviceMismatchError" in reasons["elsewhere"]
-
-
 @pytest.mark.long
 def test_layers_neither_wait_nor_send_data():
-    """Every mechanism, on all heads and on some, and random combinations; forward and backward."""
+    """Every mechanism, on all heads and on some; forward and backward."""
     assert found("layers") == []
 
 

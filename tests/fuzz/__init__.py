@@ -34,3 +34,8 @@ The command runs inside this process, through command_line.run. `program` gives 
 file with a `main`; any function without arguments will do, so a part of the package that has no
 program of its own can be called, too. The valid files must pass: that is checked first.
 """
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # the package `support`

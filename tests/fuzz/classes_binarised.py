@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .corpora import copy_binarised, copy_labelled
 from .mutations import COLUMNS, OFFSETS
-from .registry import Command, add, calling
+from .registry import Command, add, calling, content
 
 PREFIX = "data/train.de-en"
 
@@ -41,36 +41,32 @@ def read_all(folder: Path, labels: bool = False) -> None:
     (folder / "out").write_text("\n".join(found))
 
 
-def result(folder: Path) -> str:
-    return (folder / "out").read_text()
-
-
 def add_binarised(name: str, build=copy_binarised, **options) -> None:
     options = {"mutations": OFFSETS, "outputs": "out", **options}
     add(name, build, **options)(calling(read_all))
 
 
-add_binarised("tree.idx", damaged=f"{PREFIX}.de.tree.idx", result=result)
+add_binarised("tree.idx", damaged=f"{PREFIX}.de.tree.idx", result=content("out"))
 add(
     "trees with labels, and their dictionaries",
     copy_labelled,
     f"{PREFIX}.de.tree.idx {PREFIX}.de.tree.bin data/dict.de.*s.txt",
     OFFSETS,
     "out",
-    result=result,
+    result=content("out"),
     also_named="train.de-en.de.tree.idx dict.de.relations.txt dict.de.tags.txt",
 )(lambda folder: Command(lambda: read_all(folder, labels=True)))
-add_binarised("tree.bin", damaged=f"{PREFIX}.de.tree.bin", result=result, share=0.5)
+add_binarised("tree.bin", damaged=f"{PREFIX}.de.tree.bin", result=content("out"), share=0.5)
 add_binarised(
     "source .bin and .idx",
     damaged=f"{PREFIX}.de.idx {PREFIX}.de.bin",
-    result=result,  # the trees know what they were made for
+    result=content("out"),  # the trees know what they were made for
     also_named="train.de-en.de.bin train.de-en.de.idx train.de-en.de.tree.idx",
 )
 add_binarised(
     "target .bin and .idx",
     damaged=f"{PREFIX}.en.idx {PREFIX}.en.bin",
-    result=result,
+    result=content("out"),
     also_named="train.de-en.en.bin train.de-en.en.idx",
 )
 add_binarised("dictionaries of translation", damaged="data/dict.*.txt", mutations=COLUMNS)

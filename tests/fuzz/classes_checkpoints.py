@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 import zipfile
@@ -16,6 +17,17 @@ import torch
 from .mutations import BYTES, LARGE
 from .registry import Command, add
 
+# what a file that is damaged already raises
+DAMAGED = (
+    zipfile.BadZipFile,
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    IndexError,
+    struct.error,
+)
+
 
 def build(folder: Path) -> None:
     run = folder / "run"
@@ -29,22 +41,13 @@ def build(folder: Path) -> None:
 
 def within_a_tensor(data: bytes, random: Random) -> bytes:
     """Another byte among those of a tensor, for which the file has a checksum."""
-    try:
+    with contextlib.suppress(*DAMAGED):
         members = zipfile.ZipFile(io.BytesIO(data)).infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return data  # it is damaged already
-    stored = [one for one in members if "/data/" in one.filename and one.file_size]
-    if not stored:
-        return data
-    member = random.choice(stored)
-    names = data[member.header_offset + 26 : member.header_offset + 30]
-    if len(names) < 4:  # the offset is damaged already
-        return data
-    begin = member.header_offset + 30 + sum(struct.unpack("<HH", names))
-    k = begin + random.randrange(member.file_size)
-    if not 0 <= k < len(data):
-        return data
-    return data[:k] + bytes([data[k] ^ 1 << random.randrange(8)]) + data[k + 1 :]
+        member = random.choice([m for m in members if "/data/" in m.filename and m.file_size])
+        lengths = struct.unpack_from("<HH", data, member.header_offset + 26)
+        k = member.header_offset + 30 + sum(lengths) + random.randrange(member.file_size)
+        return data[:k] + bytes([data[k] ^ 1 << random.randrange(8)]) + data[k + 1 :]
+    return data  # it is damaged already
 
 
 def command(folder: Path) -> Command:
@@ -163,8 +166,8 @@ def within_the_pickle(data: bytes, random: Random) -> bytes:
                 if member.endswith("data.pkl"):
                     content = random.choice(BYTES)(content, random)
                 new.writestr(member, content)
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError):
-        return data  # it is damaged already
+    except DAMAGED:
+        return data
     return out.getvalue()
 
 

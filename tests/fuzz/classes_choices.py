@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .corpora import learn_merges, must_pass, write_text
 from .mutations import BYTES, COLUMNS, JSON
-from .registry import Command, add, calling, program
+from .registry import Command, add, calling, content, program
 
 NEW_TEXT = ["der Hund singt .", "Fußball , „gut“ !", ""]
 
@@ -40,10 +40,6 @@ def segment_new_text(folder: Path) -> None:
     (folder / "out").write_text("\n".join([*pieces, *map(text.decode, pieces)]), "utf-8")
 
 
-def result(folder: Path) -> str:
-    return (folder / "out").read_text("utf-8")
-
-
 def add_choices(name: str, build, **options) -> None:
     command = calling(segment_new_text)
     add(name, build, outputs="out", **options)(command)
@@ -55,7 +51,7 @@ add_choices(
     build_subword_nmt,
     damaged="segmenter",
     mutations=COLUMNS,
-    result=result,
+    result=content("out"),
     share=0.5,
 )
 add_choices(
@@ -63,6 +59,6 @@ add_choices(
     build_sentencepiece,
     damaged="segmenter",
     mutations=BYTES,
-    result=result,
+    result=content("out"),
     share=0.5,
 )

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from unittest import mock
 
 from support.files import write
 
-from .corpora import TARGET, WORDS, conllu, copy_binarised
+from .corpora import TARGET, WORDS, conllu, translation_model
 from .mutations import COLUMNS, LINES
 from .registry import Command, add
-
-
-@cache
-def _model() -> TemporaryDirectory:
-    from support.in_process import train
-
-    folder = TemporaryDirectory(prefix="fuzz-model-")
-    copy_binarised(Path(folder.name))
-    options = ["-s", "de", "-t", "en", "--max-update", "1", "--disable-validation"]
-    options += ["--encoder-positions", "sequence + tree_depth", "--encoder-attention", "relative"]
-    with contextlib.redirect_stdout(io.StringIO()):
-        train(Path(folder.name) / "data", Path(folder.name) / "model", *options)
-    return folder
 
 
 @cache
 def _loaded():
     from fairseq_posattn.lab.inspection.model import load
 
-    folder = Path(_model().name)
-    return load(folder / "model/checkpoint_last.pt", str(folder / "data"))
+    folder = translation_model()
+    return load(folder / "run/checkpoint_last.pt", str(folder / "data"))
 
 
 def build(folder: Path) -> None:
@@ -53,7 +37,7 @@ def with_loaded_model() -> None:
 
 
 def command(folder: Path) -> Command:
-    options = [Path(_model().name) / "data", "--path", "unused", "--gen-subset", "valid"]
+    options = [translation_model() / "data", "--path", "unused", "--gen-subset", "valid"]
     options += ["--sentences", 0, 6, "--beam", 1, "--out", folder / "out.json"]
     files = ["--references", folder / "references", "--trees", folder / "trees.conllu"]
     return Command(with_loaded_model, [*options, *files])

@@ -6,10 +6,8 @@ import contextlib
 import io
 import json
 import shutil
-from functools import cache
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from unittest import mock
 
@@ -17,15 +15,15 @@ from support.files import write
 
 from .classes_choices import NEW_TEXT, build_subword_nmt
 from .mutations import BYTES, JSON, NUMBERS
-from .registry import Command, add, program
+from .registry import Command, add, content, made_once, program
 
 FILES = ("model.bin", "config.json", "shared_vocabulary.json", "exported.json", "prepare.json")
 OTHERS = ("vmap.txt", "source_vocabulary.json", "target_vocabulary.txt", "shared_vocabulary.txt")
 OPTIONS = {"translate": "--beam --lenpen --alternatives --batch --threads", "export": "--sentences"}
 
 
-@cache
-def _exported() -> TemporaryDirectory:
+@made_once
+def exported(folder: Path) -> None:
     """Export a model of random weights, which knows the pieces of NEW_TEXT."""
     from fairseq_posattn.doors import export
     from fairseq_posattn.doors.exported import ExportRequest
@@ -34,8 +32,7 @@ def _exported() -> TemporaryDirectory:
     from fairseq_posattn.text.pipeline import TextPipeline
     from support.random_model import build
 
-    folder = TemporaryDirectory(prefix="fuzz-exported-")
-    data, out = Path(folder.name) / "data", Path(folder.name) / "exported"
+    data, out = folder / "data", folder / "exported"
     data.mkdir()
     build_subword_nmt(data)
     codec = PipelineCodec(TextPipeline.load(data))
@@ -46,11 +43,10 @@ def _exported() -> TemporaryDirectory:
         mock.patch.object(export, "prove", lambda *_: Proof(0.0, 0, 0)),
     ):
         export.export(ExportRequest(to="ctranslate2", path=Path("model.pt"), out=out))
-    return folder
 
 
 def build_folder(folder: Path) -> None:
-    shutil.copytree(Path(_exported().name) / "exported", folder / "exported")
+    shutil.copytree(exported() / "exported", folder / "exported")
     write(folder / "text", NEW_TEXT)
     write(folder / "change", ["nothing"])
     write(folder / "translate", ["--beam 2 --lenpen 1.0 --alternatives 1 --batch 2 --threads 1"])
@@ -84,10 +80,6 @@ def export(folder: Path) -> Command:
     return Command(lambda: print(asked(ExportRequest, "posattn export", None, words)))
 
 
-def translation(folder: Path) -> str:
-    return (folder / "out").read_text("utf-8")
-
-
 def swap_entries(data: bytes, random: Random) -> bytes:
     """Swap two entries of a vocabulary."""
     with contextlib.suppress(ValueError, TypeError, AttributeError):
@@ -117,7 +109,7 @@ def another_number(data: bytes, random: Random) -> bytes:
 
 
 def add_folders(name: str, damaged: str, mutations, **more) -> None:
-    options = {"also_named": "exported.json", "share": 0.5, "result": translation, **more}
+    options = {"also_named": "exported.json", "share": 0.5, "result": content("out"), **more}
     outputs = "out exported/*"
     add(f"exported folders: {name}", build_folder, damaged, mutations, outputs, **options)(
         translate

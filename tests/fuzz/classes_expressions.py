@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import string
 from pathlib import Path
 from random import Random
 
@@ -25,41 +24,19 @@ models = [{{ model = "sequence", size = "base" }}]
 """
 NAMES = ("adam-betas", "adafactor-eps", "lamb-betas", "lr", "encoder_layers", "label-smoothing")
 HARMLESS, HOSTILE = "# harmless", "# hostile"
-SPACES = ("", " ", "\t", "  ", "\f")
+ATOMS = ("-99", "1000000", "0.25", "3e-9", "True", "False", "None", "...", "1_000", "0x1F", "-0.0")
+ATOMS += ("+3", "'it\\'s, #'", '"größe"', "'名前'", "''", "b'\\x00a'")
+TEXTS = ("word", "/data/x.y/a-b", "two words", "a_v2.1", "0-2|5", "1/3", "/my data (a)/x@y.pt")
+TEXTS += ("s3://a/b", "a:b", "./a", "")
 
 
 def literal(random: Random, depth: int = 0) -> str:
     """Return a literal as somebody may write it."""
-    kinds = 7 if depth > 2 else 11
-    kind = random.randrange(kinds)
-    if kind < 7:
-        return (
-            str(random.randint(-99, 10**6)),
-            f"{random.uniform(-9, 9):.4g}",
-            f"{random.randint(1, 9)}e-{random.randint(1, 20)}",
-            random.choice(["True", "False", "None", "...", "1_000", "0x1F", "-0.0", "+3"]),
-            repr("".join(random.choices(string.printable[:95], k=random.randint(0, 8)))),
-            repr(random.choice(["größe", "名前", "", "it's", '"'])),
-            repr(random.randbytes(2)),
-        )[kind]
-    parts = [literal(random, depth + 1) for _ in range(random.randint(0, 4))]
-    comma = random.choice([",", ", ", " ,\t"])
-    if kind == 7:
-        return f"[{comma.join(parts)}]"
-    if kind == 8:
-        return f"({comma.join(parts)}{',' if len(parts) == 1 else ''})"
-    if kind == 9:
-        return "{" + comma.join(f"{k}: {part}" for k, part in enumerate(parts)) + "}"
-    return f"({random.choice(SPACES)}{literal(random, depth + 1)})"
-
-
-def plain_text(random: Random) -> str:
-    """Return a word, a path, or a list of layers, as other options have them."""
-    word = "".join(random.choices(string.ascii_lowercase + "_", k=random.randint(1, 9)))
-    return random.choice(
-        [word, f"/data/{word}.x/{word}-{word}", f"{word} {word}", f"{word}_v2.1", "0-2|5", "1/3"]
-        + [f"/my data ({word})/x@y.pt", f"s3://{word}/{word}", f"{word}:{word}", f"./{word}", ""]
-    )
+    if depth > 2 or random.random() < 0.6:
+        return random.choice(ATOMS)
+    parts = [literal(random, depth + 1) for _ in range(random.randint(1, 4))]
+    inside = random.choice([",", ", ", " ,\t"]).join(parts)
+    return random.choice(["[{}]", "({},)", "( {} )", "{{0: ({})}}"]).format(inside)
 
 
 def identifier(name: str, random: Random) -> str:
@@ -113,7 +90,8 @@ def another_value(data: bytes, random: Random) -> bytes:
     """Give options values, of which at most one is code."""
     head = data.decode().partition("[training]")[0]
     victim = str(Path(re.match(r"# (.+)", head)[1]) / "victim")
-    values = [random.choice([literal, plain_text])(random) for _ in range(random.randint(1, 3))]
+    count = random.randint(1, 3)
+    values = [random.choice([literal(random), random.choice(TEXTS)]) for _ in range(count)]
     hostile = random.random() < 0.5
     if hostile:
         code = deed(victim, random) if random.random() < 0.7 else burden(random)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
-from .corpora import TARGET, WORDS, copy_binarised, learn_merges, write_text
+from .classes_checkpoints import build as build_checkpoints
+from .corpora import (
+    TARGET,
+    WORDS,
+    copy_binarised,
+    learn_merges,
+    translation_model,
+    write_text,
+)
 from .registry import Command, add, program
 
 ODD = ["nan", "inf", "-inf", "-1", "-0", "0", "00", "1", "2", "1e308", "-1e308", "1e309", "1e-320"]
@@ -67,22 +73,9 @@ def add_numbers(name: str, build: Callable, command: Callable, left: str = "", *
 # fairseq's programs
 
 
-@cache
-def _model() -> TemporaryDirectory:
-    """A model of one update, made once."""
-    from support.commands import FULL_TREE
-    from support.in_process import train
-
-    folder = TemporaryDirectory(prefix="fuzz-model-")
-    copy_binarised(Path(folder.name))
-    options = [*FULL_TREE, "-s", "de", "-t", "en", "--max-update", "1", "--disable-validation"]
-    train(Path(folder.name) / "data", Path(folder.name) / "run", *options)
-    return folder
-
-
 def with_model(folder: Path) -> None:
     copy_binarised(folder)
-    shutil.copy(Path(_model().name) / "run/checkpoint_last.pt", folder / "model")
+    shutil.copy(translation_model() / "run/checkpoint_last.pt", folder / "model")
     (folder / "text").write_text("".join(f"{line}\n" for line in WORDS if line), "utf-8")
 
 
@@ -129,15 +122,9 @@ def texts(folder: Path) -> None:
     (folder / "hyp").write_text("".join(f"{line}\n" for line in TARGET), "utf-8")
 
 
-def checkpoints(folder: Path) -> None:
-    from .classes_checkpoints import build
-
-    build(folder)
-
-
 add_numbers(
     "average",
-    checkpoints,
+    build_checkpoints,
     lambda folder: [program("average"), folder / "run", "--out", folder / "out.pt"],
     last=2,
 )

@@ -9,7 +9,7 @@ from support.parse_toys import shards_done_here
 
 from .corpora import must_pass, write_text
 from .mutations import COLUMNS, JSON, LINES
-from .registry import Command, add, calling, program
+from .registry import Command, add, calling, content, program
 
 PARTS = "out.conllu.parts"
 
@@ -41,7 +41,7 @@ def add_parts(name: str, **options) -> None:
         outputs="out.conllu out.conllu.*",
         left=f"{PARTS}/*",
         also_named=PARTS,
-        result=lambda folder: (folder / "out.conllu").read_bytes(),
+        result=content("out.conllu"),
         **options,
     )(calling(parse))
 
@@ -68,7 +68,7 @@ add(
     "out.conllu.xz out.conllu.xz.json",
     [*JSON, *COLUMNS],
     left="out.conllu.xz.parts/*",
-    result=lambda folder: (folder / "out.conllu.xz").read_bytes(),
+    result=content("out.conllu.xz"),
     share=0.5,
 )(lambda folder: Command(lambda: parse(folder, out="out.conllu.xz")))
 
@@ -79,12 +79,12 @@ OPTIONS = [
 ]
 
 
-def preparing(folder: Path, train: str) -> Command:
+def preparing(folder: Path) -> Command:
     def main() -> None:
         with mock.patch("fairseq_posattn.work.running.run", shards_done_here):
             program("prepare")()
 
-    files = ["--train", folder / train, "--valid", folder / "valid", "--out", folder / "data"]
+    files = ["--train", folder / "train", "--valid", folder / "valid", "--out", folder / "data"]
     return Command(main, [*OPTIONS, *files])
 
 
@@ -95,7 +95,7 @@ def build(folder: Path) -> None:
 
 def build_work(folder: Path) -> None:
     build(folder)
-    must_pass(preparing(folder, "train"))
+    must_pass(preparing(folder))
 
 
 def data(folder: Path) -> dict[str, bytes]:
@@ -103,33 +103,16 @@ def data(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in files if path.name != "preprocess.log"}
 
 
+WORK = {"outputs": "data/* data.work/*", "left": "data.work/*", "share": 0.2}
+BETWEEN = "data.work/*.* data.work/segmenter data/*.*"
 add(
-    "raw text to prepare",
-    build,
-    "train.de train.en train.conllu",
-    LINES,
-    "data/* data.work/*",
-    left="data.work/*",
+    *("raw text to prepare", build, "train.de train.en train.conllu", LINES),
+    **WORK,
     also_named="train.de train.en train.text.de train.clean train.pieces",
-    share=0.2,
-)(lambda folder: preparing(folder, "train"))
+)(preparing)
+add("data.work: stamps", build_work, "data.work/steps/*.json", JSON, **WORK, result=data)(preparing)
 add(
-    "data.work: stamps",
-    build_work,
-    "data.work/steps/*.json",
-    JSON,
-    "data/* data.work/*",
-    left="data.work/*",
+    *("data.work: files between the steps, and data", build_work, BETWEEN, LINES),
+    **WORK,
     result=data,
-    share=0.2,
-)(lambda folder: preparing(folder, "train"))
-add(
-    "data.work: files between the steps, and data",
-    build_work,
-    "data.work/*.* data.work/segmenter data/*.*",
-    LINES,
-    "data/* data.work/*",
-    left="data.work/*",
-    result=data,
-    share=0.2,
-)(lambda folder: preparing(folder, "train"))
+)(preparing)

@@ -14,7 +14,7 @@ from fairseq_posattn.lab.experiments import runs
 from .classes_logs import measured, write
 from .corpora import must_pass
 from .mutations import BYTES, COLUMNS, JSON, LINES
-from .registry import ROOT, Command, add, calling
+from .registry import ROOT, Command, add, calling, content
 
 RECORD = runs.RunRecord(
     name="sequence",
@@ -91,7 +91,7 @@ add(
     "runs/*/result.json runs/*/steps/*.json",
     JSON,
     "table.md table.csv table.tex",
-    result=lambda folder: (folder / "table.md").read_text(),
+    result=content("table.md"),
     share=0.5,
 )(calling(show_result))
 

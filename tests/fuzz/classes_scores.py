@@ -12,7 +12,6 @@ from .classes_logs import write
 from .mutations import COLUMNS, JSON, LINES, Mutation
 from .registry import Command, add, program
 
-SCORE = "score"
 HYPOTHESES = ["The dog barks.", "It rains, & pours.", "", "Nobody has seen the cat since Tuesday."]
 REFERENCES = ["A dog barks.", "It rains & it pours.", "Yes.", "Nobody saw the cat since Tuesday."]
 TREES = """\
@@ -49,7 +48,7 @@ def plain(folder: Path) -> Command:
     for name in ("baseline", "source", "pieces", "trees"):
         file = {"baseline": "base", "trees": "trees.conllu"}.get(name, name)
         options += [f"--{name}", folder / file]
-    return Command(program(SCORE), [*options, "--samples", 2, "--json", folder / "out.json"])
+    return Command(program("score"), [*options, "--samples", 2, "--json", folder / "out.json"])
 
 
 add("plain texts", texts, "*", COLUMNS, "out.json", share=0.5)(plain)
@@ -89,13 +88,8 @@ def another_tag(data: bytes, random: random.Random) -> bytes:
         "&#0;",
         "<script>",
     ]
-    tags += [
-        '<seg id="1">',
-        '<doc docid="">',
-        "<seg id=1 id=2>",
-        "<textarea>",
-        "&#" + "9" * 5000 + ";",
-    ]
+    tags += ['<seg id="1">', '<doc docid="">', "<seg id=1 id=2>", "<textarea>"]
+    tags += ["&#" + "9" * 5000 + ";"]
     return data[:begin] + random.choice(tags).encode() + data[end:]
 
 
@@ -103,7 +97,7 @@ SGM: list[Mutation] = [*LINES, *[another_tag] * 8]
 
 add("SGML: score", sgm, "*.sgm", SGM, "out.json")(
     lambda folder: Command(
-        program(SCORE),
+        program("score"),
         [folder / "hyp", "--sgm", folder / "ref.sgm", "--sgm-source", folder / "src.sgm"]
         + ["--json", folder / "out.json"],
     )
@@ -133,7 +127,7 @@ def given(name: str):
 def taken_over(name: str):
     def command(folder: Path) -> Command:
         options = [folder / "hyp", "--references", folder / "ref0", "--json", folder / "out.json"]
-        return Command(program(SCORE), [*options, f"--{name}", folder / f"{name}.json"])
+        return Command(program("score"), [*options, f"--{name}", folder / f"{name}.json"])
 
     return command
 
@@ -160,7 +154,7 @@ def words(line: str) -> Iterator[tuple[int, str]]:
 
 add("words: score", labelled, "*.conllu ref0", COLUMNS, "out.json", share=0.3)(
     lambda folder: Command(
-        program(SCORE),
+        program("score"),
         [folder / "hyp", "--references", folder / "ref0", "--json", folder / "out.json"]
         + ["--train-target", folder / "ref0", "--reference-trees", folder / "ref0.conllu"]
         + ["--hypothesis-trees", folder / "hyp.conllu", "--samples", 2],

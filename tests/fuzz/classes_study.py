@@ -20,43 +20,34 @@ corpus = { valid = "dev", tests = ["test"] }
 models = [{ model = "sequence", size = "base" }, { model = "relative", size = "base" }]
 sizes.base = { arch = "_tiny", updates = 2, batch_tokens = 1000 }
 """
-KEYS = ("name", "size", "seed", "updates", "trees", "tested", "options", "files", "versions")
-KEYS += ("references", "translated", "pooled_because")
 PATHS = ("../../x", "/tmp/x", "-o", "--json", "..", ".", "", "a/b", "a\0b", "a\nb", "x" * 300)
 WORDS = ("--lr", "--lr=1", "0.1", "--seed", "1", "2", "--", "-1", "", "--dropout", "\x1b[31m", "é")
-
-
-def text(random: Random) -> str:
-    letters = random.choice(["abc", "../-", "_+.", "äß名🜚", "\u202e\x07 "])
-    return "".join(random.choices(letters, k=random.randint(0, 12)))
-
-
-def value(random: Random, depth: int = 0):
-    """Return any value of JSON, most of them small."""
-    kind = random.randrange(7 if depth < 3 else 5)
-    if kind == 5:
-        return [value(random, depth + 1) for _ in range(random.randint(0, 3))]
-    if kind == 6:
-        return {text(random): value(random, depth + 1) for _ in range(random.randint(0, 3))}
-    numbers = [0, 1, 2, -1, 10**18, 1.5, float("inf"), float("nan")]
-    return [text(random), random.choice(numbers), None, True, random.choice(PATHS)][kind]
-
-
-def field_of_the_kind(key: str, random: Random):
-    """Return a value as the field has it, which may be another run's."""
-    if key in ("seed", "updates"):
-        return random.choice([0, 1, 2, 3, -1, 10**30])
-    if key in ("name", "size", "trees", "tested"):
-        return random.choice([*PATHS, "sequence", "relative", "base", "own", "chain", text(random)])
-    if key in ("options", "versions"):
-        return random.choices(WORDS, k=random.randint(0, 5))
-    if key == "translated":
-        return {random.choice(["beam", "lenpen", text(random)]): random.choice([1, 5, 0.5, "5"])}
-    if key == "references":
-        return {random.choice(["test", "gen"]): random.choice([["0" * 64], [], [1], "x"])}
-    if key == "files":
-        return {random.choice(["dict.en.txt", text(random)]): {"sha256": text(random)}}
-    return text(random)
+ANY = (
+    None,
+    True,
+    0,
+    -1,
+    10**18,
+    1.5,
+    float("inf"),
+    float("nan"),
+    "",
+    "äß名🜚",
+    [],
+    [[1]],
+    {},
+    *PATHS,
+)
+NAMES = (*PATHS, "sequence", "relative", "base", "own", "chain", "\u202e\x07 ")
+NUMBERS = (0, 1, 2, 3, -1, 10**30)
+FIELDS: dict[str, tuple] = {  # values as the field has them, which may be another run's
+    **dict.fromkeys(("name", "size", "trees", "tested", "pooled_because"), NAMES),
+    **dict.fromkeys(("seed", "updates"), NUMBERS),
+    **dict.fromkeys(("options", "versions"), ([], ["--lr", "0.1"], ["--seed", "2"], WORDS)),
+    "files": ({"dict.en.txt": {"sha256": "1"}}, {"": {"sha256": ""}}, {"a/b": {}}),
+    "references": ({"test": ["0" * 64]}, {"test": []}, {"gen": [1]}, {"test": "x"}),
+    "translated": ({"beam": 5}, {"beam": "5"}, {"lenpen": 0.5}, {"äß": 1}),
+}
 
 
 def record_in(data: bytes) -> dict:
@@ -68,8 +59,8 @@ def record_in(data: bytes) -> dict:
 def other_fields(data: bytes, random: Random) -> bytes:
     """Give a record fields that fit it more or less."""
     record = record_in(data)
-    for key in random.sample(KEYS, random.randint(1, 3)):
-        record[key] = field_of_the_kind(key, random) if random.random() < 0.7 else value(random)
+    for key in random.sample(list(FIELDS), random.randint(1, 3)):
+        record[key] = random.choice(FIELDS[key] if random.random() < 0.7 else ANY)
     return json.dumps(record).encode()
 
 
@@ -85,7 +76,7 @@ def fields_of_another_run(data: bytes, random: Random) -> bytes:
 def another_shape(data: bytes, random: Random) -> bytes:
     """Write what is no record, or is one in other words."""
     record = record_in(data)
-    shapes = [value(random), [record], {"record": record}, dict(reversed(record.items()))]
+    shapes = [random.choice(ANY), [record], {"record": record}, dict(reversed(record.items()))]
     return json.dumps(random.choice(shapes), ensure_ascii=random.random() < 0.5).encode(
         "utf-8", "surrogatepass"
     )

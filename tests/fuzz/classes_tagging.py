@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import shutil
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from support.files import write
 
 from .corpora import WORDS, conllu, must_pass
 from .mutations import COLUMNS, JSON, LINES, OFFSETS
-from .registry import Command, add, calling, program
+from .registry import Command, add, calling, made_once, program
 
 WIDTH = 4
 
@@ -34,16 +30,14 @@ def binarizing(folder: Path, name: str) -> Command:
     return Command(program("binarize_tagging"), [*sets, *options])
 
 
-@cache
-def _data() -> TemporaryDirectory:
-    folder = TemporaryDirectory(prefix="fuzz-tagging-")
-    write_tagged(Path(folder.name))
-    must_pass(binarizing(Path(folder.name), "tagged.conllu"))
-    return folder
+@made_once
+def data(folder: Path) -> None:
+    write_tagged(folder)
+    must_pass(binarizing(folder, "tagged.conllu"))
 
 
 def build_data(folder: Path) -> None:
-    shutil.copytree(Path(_data().name) / "data", folder / "data")
+    shutil.copytree(data() / "data", folder / "data")
 
 
 def build_vectors(folder: Path) -> None:
@@ -66,10 +60,8 @@ def read_all(folder: Path) -> None:
     dataset = task.dataset("train")
     for k in range(0, len(dataset), 3):
         batch = dataset.collater([dataset[j] for j in range(k, min(k + 3, len(dataset)))])
-        for name, dictionary in (
-            ("words", task.vocabulary.words),
-            ("spellings", task.vocabulary.chars),
-        ):
+        known = {"words": task.vocabulary.words, "spellings": task.vocabulary.chars}
+        for name, dictionary in known.items():
             assert batch["net_input"][name].min() >= 0
             assert batch["net_input"][name].max() < len(dictionary)
 
@@ -106,24 +98,21 @@ add(".bin and .idx of the tagger", build_data, "data/train.*", OFFSETS, also_nam
 add("word vectors", build_vectors, "vectors.vec", COLUMNS)(calling(load_vectors))
 
 
-@cache
-def _model() -> TemporaryDirectory:
+@made_once
+def model(folder: Path) -> None:
     from support.in_process import call
 
-    folder = TemporaryDirectory(prefix="fuzz-tagger-")
-    build_data(Path(folder.name))
+    build_data(folder)
     options = ["--task", "tagging", "--arch", "san_tagger", "--criterion", "tagging", "--cpu"]
     options += ["--optimizer", "adam", "--lr", "0.01", "--max-update", "2", "--batch-size", "4"]
     options += ["--encoder-embed-dim", "8", "--char-embed-dim", "8", "--encoder-layers", "1"]
-    options += ["--save-dir", f"{folder.name}/model", "--num-workers", "0"]
-    with contextlib.redirect_stdout(io.StringIO()):
-        call("train", f"{folder.name}/data", *options)
-    return folder
+    options += ["--save-dir", folder / "model", "--num-workers", "0"]
+    call("train", folder / "data", *options)
 
 
 def build_text(folder: Path) -> None:
-    shutil.copy(Path(_model().name) / "model/checkpoint_last.pt", folder / "model.pt")
-    shutil.copytree(Path(_model().name) / "data", folder / "data")
+    shutil.copy(model() / "model/checkpoint_last.pt", folder / "model.pt")
+    shutil.copytree(model() / "data", folder / "data")
     write(folder / "text", WORDS)
     sentences = "".join(conllu(line.split(), tags=False) for line in WORDS if line)
     (folder / "text.conllu").write_text(sentences, encoding="utf-8")

@@ -6,17 +6,16 @@ that are missing, superfluous or not finite are, and damaged entries of the mech
 
 from __future__ import annotations
 
+import contextlib
 import json
-import struct
 import sys
 from pathlib import Path
 from random import Random
 
 from .mutations import BYTES, JSON, OFFSETS, on_json
-from .registry import add, calling
+from .registry import add, calling, content
 
 SPECIFICATION = "relative(max=3) + tree_relative(max=2)"
-MOST_HEADER = 10**6
 
 try:  # transformers imports it where it is installed, and a build for CUDA cannot be imported here
     import torchaudio  # noqa: F401
@@ -60,77 +59,50 @@ def compute(folder: Path) -> None:
     (folder / "out").write_bytes(found.numpy().tobytes())
 
 
-def result(folder: Path) -> bytes:
-    return (folder / "out").read_bytes()
-
-
-# The parts of a file of weights: 8 bytes, the length of the header; the header, JSON; the numbers
-
-
-def on_header(change) -> object:
-    """Return a mutation of the header of a file of weights: (header, names, random)."""
+def on_weights(change) -> object:
+    """Return a mutation of a file of weights: (weights, name of one, random)."""
 
     def mutate(data: bytes, random: Random) -> bytes:
-        if len(data) < 8 or (length := struct.unpack("<Q", data[:8])[0]) > MOST_HEADER:
-            return data
-        try:
-            header = json.loads(data[8 : 8 + length])
-            names = sorted(header.keys() - {"__metadata__"})
-        except (ValueError, AttributeError):
-            return data
-        if not names:
-            return data
-        body = change(header, names, random, bytearray(data[8 + length :]))
-        text = json.dumps(header).encode()
-        return struct.pack("<Q", len(text)) + text + bytes(body)
+        from safetensors import SafetensorError
+        from safetensors.torch import load, save
+
+        with contextlib.suppress(SafetensorError, ValueError, KeyError):  # it is damaged already
+            weights = load(data)
+            change(weights, random.choice(sorted(weights)), random)
+            return save(weights, {"format": "pt"})
+        return data
 
     mutate.__name__ = change.__name__
     return mutate
 
 
-@on_header
-def remove_a_weight(header, names, random, body):
-    """Cut its numbers out, too: a gap would be noticed by the library itself."""
-    name = random.choice(names)
-    begin, end = header.pop(name)["data_offsets"]
-    for other in names:
-        if other != name and header[other]["data_offsets"][0] >= end:
-            header[other]["data_offsets"] = [k - end + begin for k in header[other]["data_offsets"]]
-    return body[:begin] + body[end:]
+@on_weights
+def remove_a_weight(weights, name, random):
+    del weights[name]
 
 
-@on_header
-def rename_a_weight(header, names, random, body):
-    name = random.choice(names)
+@on_weights
+def rename_a_weight(weights, name, random):
     other = random.choice([f"{name}_", name.replace(".0.", ".1."), name.replace("model.", ""), "x"])
-    header[other] = header.pop(name)
-    return body
+    weights[other] = weights.pop(name)
 
 
-@on_header
-def add_a_weight(header, names, random, body):
-    like = random.choice(names)
-    new = random.choice(["x", f"{like}.posattn", f"{like}_", "model.encoder.layers.9.fc1.bias"])
-    header[new] = {"dtype": "F32", "shape": [2], "data_offsets": [len(body), len(body) + 8]}
-    return body + bytes(8)
+@on_weights
+def add_a_weight(weights, name, random):
+    new = random.choice(["x", f"{name}.posattn", f"{name}_", "model.encoder.layers.9.fc1.bias"])
+    weights[new] = weights[name].flatten()[:2].clone()
 
 
-@on_header
-def no_finite_number(header, names, random, body):
-    begin, end = header[random.choice(names)]["data_offsets"]
-    place = random.randrange(begin, end, 4)
-    number = struct.pack("<f", random.choice([float("nan"), float("inf"), float("-inf")]))
-    return body[:place] + number + body[place + 4 :]
+@on_weights
+def no_finite_number(weights, name, random):
+    flat = weights[name].view(-1)
+    flat[random.randrange(len(flat))] = random.choice([float("nan"), float("inf"), -float("inf")])
 
 
-@on_header
-def another_shape(header, names, random, body):
-    about = header[random.choice(names)]
-    size = 1
-    for part in about["shape"]:
-        size *= part
-    about["shape"] = random.choice([[size], [1, size], [size, 1], about["shape"] + [1]])
-    return body
+@on_weights
+def another_shape(weights, name, random):
+    shape = random.choice([(-1,), (1, -1), (-1, 1), (*weights[name].shape, 1)])
+    weights[name] = weights[name].reshape(shape)
 
 
 WEIGHTS = [remove_a_weight, rename_a_weight, add_a_weight, no_finite_number, another_shape]
@@ -190,7 +162,7 @@ def more_files(data: bytes, random: Random) -> bytes:
 
 @add(
     *("transformers: more files", build_with_others, "others", [more_files], "out *.bin"),
-    **{"result": result, "share": 0.5, "left": "*.bin *.safetensors *.json"},
+    **{"result": content("out"), "share": 0.5, "left": "*.bin *.safetensors *.json"},
     also_named=f"{NAMES['also_named']} .safetensors",
 )
 @calling
@@ -214,7 +186,7 @@ for name, damaged, mutations, share in (
 ):
     add(
         *(f"transformers: {name}", build, damaged, mutations, "out"),
-        **{"result": result, "share": share, **NAMES},
+        **{"result": content("out"), "share": share, **NAMES},
     )(calling(compute))
 
 for name, builds, damaged, mutations, share in (
@@ -224,5 +196,5 @@ for name, builds, damaged, mutations, share in (
 ):
     add(
         *(f"transformers: {name}", builds, damaged, mutations, "out"),
-        **{"result": result, "share": share, **NAMES},
+        **{"result": content("out"), "share": share, **NAMES},
     )(calling(compute))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import shutil
-from functools import cache
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from support.commands import FULL_TREE
 from support.files import write
 
-from .registry import program
+from .registry import made_once, program
 from .runner import Command, run
 
 WORDS = [
@@ -110,22 +108,30 @@ def binarizing(pieces: Path, destination: Path) -> Command:
     return Command(program("binarize"), [*options, *files])
 
 
-@cache
-def _binarised(labels: bool) -> TemporaryDirectory:
-    folder = TemporaryDirectory(prefix="fuzz-data-")
-    pieces = Path(folder.name) / "pieces"
-    pieces.mkdir()
-    with contextlib.redirect_stdout(io.StringIO()):
-        write_pieces(pieces, labels)
-        must_pass(binarizing(pieces, Path(folder.name) / "data"))
-    return folder
+def build_binarised(folder: Path, labels: bool = False) -> None:
+    (folder / "pieces").mkdir()
+    write_pieces(folder / "pieces", labels)
+    must_pass(binarizing(folder / "pieces", folder / "data"))
+
+
+binarised, labelled = made_once(build_binarised), made_once(partial(build_binarised, labels=True))
 
 
 def copy_binarised(folder: Path) -> None:
     """data/ with trees: the sets train and valid, made once."""
-    shutil.copytree(Path(_binarised(False).name) / "data", folder / "data")
+    shutil.copytree(binarised() / "data", folder / "data")
 
 
 def copy_labelled(folder: Path) -> None:
     """The same with labels of words."""
-    shutil.copytree(Path(_binarised(True).name) / "data", folder / "data")
+    shutil.copytree(labelled() / "data", folder / "data")
+
+
+@made_once
+def translation_model(folder: Path) -> None:
+    """data/, and a model of one update in run/."""
+    from support.in_process import train
+
+    copy_binarised(folder)
+    options = [*FULL_TREE, "-s", "de", "-t", "en", "--max-update", "1", "--disable-validation"]
+    train(folder / "data", folder / "run", *options)

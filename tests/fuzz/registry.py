@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import pkgutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from .mutations import Mutation
+from support.commands import ROOT, script
 
-ROOT = Path(__file__).parent.parent.parent
+from .mutations import Mutation
 
 
 class Command(NamedTuple):
@@ -48,6 +50,24 @@ def calling(function: Callable[[Path], object]) -> Callable[[Path], Command]:
     return lambda folder: Command(lambda: function(folder))
 
 
+def made_once(build: Callable[[Path], object]) -> Callable[[], Path]:
+    """Return a function that has a folder filled at its first call, and returns the folder."""
+
+    @cache
+    def made() -> TemporaryDirectory:
+        folder = TemporaryDirectory(prefix="fuzz-")
+        with contextlib.redirect_stdout(io.StringIO()):
+            build(Path(folder.name))
+        return folder
+
+    return lambda: Path(made().name)
+
+
+def content(name: str) -> Callable[[Path], bytes]:
+    """Return a function that reads a file of a folder."""
+    return lambda folder: (folder / name).read_bytes()
+
+
 def add(name: str, build, damaged: str, mutations, outputs: str = "", **options):
     """Add a class, by decorating the function that gives the command on a folder."""
 
@@ -63,9 +83,6 @@ def add(name: str, build, damaged: str, mutations, outputs: str = "", **options)
 @cache
 def all_classes() -> dict[str, InputClass]:
     """Every class, after its module was imported."""
-    tests = str(Path(__file__).parent.parent)
-    if tests not in sys.path:  # commands, raw_corpus and what else the tests share
-        sys.path.insert(0, tests)
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if module.name.startswith("classes_"):
             import_module(f"{__package__}.{module.name}")
@@ -83,6 +100,4 @@ def program(path: str) -> Callable[[], None]:
     """Return the function `main` of a command, or of a program, by its path from the root."""
     if "/" not in path:
         return import_module(f"fairseq_posattn.cli.{path}").main
-    from support.commands import script
-
     return script(ROOT / path).main

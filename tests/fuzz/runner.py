@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import io
 import re
 import shutil
 import signal
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,24 +14,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
-from unittest import mock
 
 from fairseq_posattn.io import command_line
+from support.in_process import Ended, run_main
 
 from .registry import Command, InputClass
 
 LONGEST_MESSAGE = 300
 SECONDS = 300  # for an input: one that is waited for hangs, even where the machine is busy
-UNEXPECTED = getattr(command_line, "UNEXPECTED", "unexpected error")
 MOST_MUTATIONS = 3
-
-
-class Ended(NamedTuple):
-    """This class holds what a command ended with, and what it printed."""
-
-    code: object
-    stdout: str
-    stderr: str
 
 
 class Failure(NamedTuple):
@@ -101,11 +90,11 @@ class Fuzzed:
         if ended.code == 0:
             return self.fault_of_success(new)
         if ended.code not in (1, 2):
-            return f"ended with {ended.code}: {ended.stderr[-300:]}"
+            return f"ended with {ended.code}: {ended.err[-300:]}"
         if unfinished := [n for n in new if not any(fnmatch(n, p) for p in self.kind.left.split())]:
-            return f"left {', '.join(unfinished)} behind: {ended.stderr[-300:]}"
+            return f"left {', '.join(unfinished)} behind: {ended.err[-300:]}"
         names = [Path(damaged).name, *self.kind.also_named.split()]
-        return fault_of_message(ended.stderr, names)
+        return fault_of_message(ended.err, names)
 
     def fault_of_success(self, new: list[str]) -> str | None:
         allowed = f"{self.kind.outputs} {self.kind.left}".split()
@@ -126,7 +115,7 @@ def fault_of_message(stderr: str, names: Sequence[str]) -> str | None:
         return f"not one line 'error: ...' at the end: {stderr[-1000:]}"
     if len(errors[0]) > LONGEST_MESSAGE:
         return f"a line of {len(errors[0])} characters: {errors[0][:300]}"
-    if UNEXPECTED in errors[0]:
+    if command_line.UNEXPECTED in errors[0]:
         return f"not foreseen: {errors[0]}"
     if not any(name in errors[0] for name in names):
         return f"does not name {' or '.join(names)}: {errors[0]}"
@@ -146,35 +135,20 @@ def listing(folder: Path) -> set[str]:
 
 def run(command: Command) -> Ended:
     """Run a program's entry point as the program itself would run."""
-    stdout, stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace") for _ in "12")
     given = command.stdin.read_bytes() if command.stdin else b""
-    stdin = io.TextIOWrapper(io.BytesIO(given), "utf-8", "surrogateescape")
-    argv = ["program", *map(str, command.arguments)]
-    code: object = 0
-    with (
-        mock.patch.multiple(sys, argv=argv, stdin=stdin, stdout=stdout, stderr=stderr),
-        hanging_after(SECONDS),
-        no_collection_of_garbage(),
-    ):
+    with hanging_after(SECONDS), no_collection_of_garbage():
         try:
-            command_line.run(command.main)
-        except SystemExit as end:
-            code = end.code or 0
+            return run_main(command.main, *command.arguments, input=given)
         except Hangs:
             code = f"no end within {SECONDS} s"
         except BaseException as error:
             code = f"a traceback: {place_of(error)}: {type(error).__name__}: {str(error)[:200]}"
-    return Ended(code, text_of(stdout), text_of(stderr))
+    return Ended(code, "", "")
 
 
 def place_of(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{last.filename}:{last.lineno}"
-
-
-def text_of(stream: io.TextIOWrapper) -> str:
-    stream.flush()
-    return stream.buffer.getvalue().decode("utf-8")
 
 
 @contextlib.contextmanager

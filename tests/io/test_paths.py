@@ -223,7 +223,7 @@ def test_a_mark_that_fairseq_would_take_for_a_word_is_refused(sound, marked, tmp
     for name in ("pieces.de", "pieces.en"):
         before = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(codecs.BOM_UTF8 + before)
-        message = run(command).stderr
+        message = run(command).err
         assert f"error: {tmp_path}/{name}:1: the line begins with a byte order mark" in message
         remedy = message.rstrip().partition("remove it with ")[2]
         subprocess.run(f"{remedy} {tmp_path / name}", shell=True, check=True)

@@ -87,23 +87,17 @@ def train(data: Path, save_dir: Path, *options: str, **kwargs) -> subprocess.Com
     return fairseq("train", *training_options(data, save_dir, *options), **kwargs)
 
 
+def translating(data: Path, checkpoint: Path) -> list:
+    return [
+        *(data, "--user-dir", PLUGIN, "--task", "structured_translation", "-s", "src", "-t", "tgt"),
+        *("--path", checkpoint, "--cpu", "--beam", "2", "--num-workers", "0"),
+        *("--max-len-b", "20"),  # a model that is hardly trained ends its sentences late
+    ]
+
+
 def generate(data: Path, checkpoint: Path, *options: str, **kwargs) -> subprocess.CompletedProcess:
-    return fairseq(
-        "generate",
-        *(data, "--user-dir", PLUGIN, "--task", "structured_translation", "-s", "src", "-t", "tgt"),
-        *("--path", checkpoint, "--cpu", "--batch-size", "16", "--beam", "2", *options),
-        **kwargs,
-    )
-
-
-def interactive(data: Path, checkpoint: Path, text: str, *options: str, **kwargs):
-    return fairseq(
-        "interactive",
-        *(data, "--user-dir", PLUGIN, "--task", "structured_translation", "-s", "src", "-t", "tgt"),
-        *("--path", checkpoint, "--cpu", "--beam", "2", *options),
-        input=text,
-        **kwargs,
-    )
+    common = translating(data, checkpoint)
+    return fairseq("generate", *common, "--batch-size", "16", *options, **kwargs)
 
 
 def losses(output: str) -> list[str]:

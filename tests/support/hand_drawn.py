@@ -19,32 +19,6 @@ class Drawn(NamedTuple):
     keep: int | None = None  # pieces that truncation leaves; None: all
 
 
-# The sentence of the paper's Figure 1; "with" hangs on "talk" in our drawing.
-#
-# depth 0           held
-#                  /    \
-# depth 1      Bush      talk
-#                       /    \
-# depth 2              a      with
-#                                 \
-# depth 3                          Sharon       end of sentence: 4
-BUSH = Drawn(
-    name="the paper's sentence",
-    parents=[2, 0, 4, 2, 4, 5],
-    pieces=[1, 1, 1, 1, 1, 1],
-    depths=[1, 0, 2, 1, 2, 3, 4],
-    relations=[
-        # Bush held a talk with Sharon .
-        [0, 1, -3, -2, -3, -4, -5],  # Bush
-        [-1, 0, -2, -1, -2, -3, -4],  # held
-        [3, 2, 0, 1, -4, -5, -6],  # a
-        [2, 1, -1, 0, -1, -4, -5],  # talk
-        [3, 2, 4, 1, 0, -1, -6],  # with
-        [4, 3, 5, 4, 1, 0, -7],  # Sharon
-        [5, 4, 6, 5, 6, 7, 0],  # .
-    ],
-)
-
 # depth 0          re@@ open@@ ed
 #                 /              \
 # depth 1     they                muse@@ um
@@ -134,4 +108,4 @@ TRUNCATED_ROOT = Drawn(
 TRUNCATED_ALL = Drawn("truncated to nothing", [2, 0], [1, 1], [0], [[0]], keep=0)
 EMPTY = Drawn("empty sentence", [], [], [0], [[0]])
 
-ALL = [BUSH, PIECES, NON_PROJECTIVE, TRUNCATED, TRUNCATED_ROOT, TRUNCATED_ALL, EMPTY]
+ALL = [PIECES, NON_PROJECTIVE, TRUNCATED, TRUNCATED_ROOT, TRUNCATED_ALL, EMPTY]

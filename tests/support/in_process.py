@@ -6,19 +6,19 @@ import logging
 import re
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-import pytest
 import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn.plugin  # noqa: F401  (--user-dir passes over what is imported already)
 from fairseq_posattn.io import command_line
-from support.commands import PLUGIN, training_options
+from support.commands import training_options, translating
 from support.quick_hydra import quick_hydra
 
 
@@ -72,43 +72,36 @@ class Ended(NamedTuple):
     err: str
 
 
-def posattn(name: str, *arguments, input: bytes = b"") -> Ended:
-    """Run a command of the project as its program does."""
-    stdin, out, err = (io.TextIOWrapper(io.BytesIO(b), "utf-8") for b in (input, b"", b""))
-    with (
-        mock.patch.multiple(sys, argv=[f"posattn {name}", *map(str, arguments)], stdin=stdin),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        pytest.raises(SystemExit) as end,
-    ):
-        command_line.run(import_module(f"fairseq_posattn.cli.{name}").main)
+def run_main(main: Callable[[], None], *arguments, input: bytes = b"") -> Ended:
+    """Run the entry point of a program, as the program does."""
+    stdin = io.TextIOWrapper(io.BytesIO(input), "utf-8", "surrogateescape")
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace") for _ in range(2))
+    argv = ["program", *map(str, arguments)]
+    with mock.patch.multiple(sys, argv=argv, stdin=stdin, stdout=out, stderr=err):
+        try:
+            command_line.run(main)
+        except SystemExit as end:
+            code = end.code or 0
     for stream in (out, err):
         stream.flush()
-    return Ended(end.value.code, *(x.buffer.getvalue().decode() for x in (out, err)))
+    return Ended(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
 
 
-def end_of(program: str, *arguments) -> str:
+def posattn(name: str, *arguments, input: bytes = b"") -> Ended:
+    """Run a command of the project."""
+    main = import_module(f"fairseq_posattn.cli.{name}").main
+    return run_main(main, *arguments, input=input)
+
+
+def end_of(name: str, *arguments) -> str:
     """Return the line on stderr that a command of the project ends with."""
-    stderr = io.StringIO()
-    argv = [program, *map(str, arguments)]
-    with mock.patch.object(sys, "argv", argv), contextlib.redirect_stderr(stderr):
-        try:
-            command_line.run(import_module(f"fairseq_posattn.cli.{program}").main)
-        except SystemExit as end:
-            assert end.code in (0, 1, 2), stderr.getvalue()
-    return stderr.getvalue().rstrip("\n").rpartition("\n")[2]
+    ended = posattn(name, *arguments)
+    assert ended.code in (0, 1, 2), ended.err
+    return ended.err.rstrip("\n").rpartition("\n")[2]
 
 
 def train(data: Path, save_dir: Path, *extra, **kwargs) -> Result:
     return call("train", *training_options(data, save_dir, *extra), **kwargs)
-
-
-def translating(data: Path, checkpoint: Path) -> list:
-    return [
-        *(data, "--user-dir", PLUGIN, "--task", "structured_translation", "-s", "src", "-t", "tgt"),
-        *("--path", checkpoint, "--cpu", "--beam", "2", "--num-workers", "0"),
-        *("--max-len-b", "20"),  # a model that is hardly trained ends its sentences late
-    ]
 
 
 def generate(data: Path, checkpoint: Path, *extra, **kwargs) -> Result:

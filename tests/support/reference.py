@@ -8,8 +8,6 @@ Papers: Wang et al. 2019, "Self-Attention with Structural Position Representatio
 (equation numbers without a name); Shaw et al. 2018; Vaswani et al. 2017.
 """
 
-import math
-
 import torch
 
 # --- trees: depth and relation -------------------------------------------------------
@@ -80,7 +78,8 @@ def relations(parents: list[int], pieces: list[int], keep: int | None = None) ->
             if _same_edge(parents, words[i], words[j]):  # rule 1
                 row.append(depth[i] - depth[j])
             else:  # rule 2
-                row.append(_sign(words[i] - words[j]) * (depth[i] + depth[j]))
+                order = (words[i] > words[j]) - (words[i] < words[j])  # f_stru
+                row.append(order * (depth[i] + depth[j]))
         matrix.append(row)
     return matrix
 
@@ -92,25 +91,12 @@ def _same_edge(parents: list[int], one: int, other: int) -> bool:
     return parents[one] - 1 == other or parents[other] - 1 == one
 
 
-def _sign(x: int) -> int:
-    """Return the sign of a number: f_stru of Eq. 6."""
-    if x > 0:
-        return 1
-    if x < 0:
-        return -1
-    return 0
-
-
 # --- indices into the tables of 2r + 1 rows ------------------------------------------
 
 
 def clip(x: int, r: int) -> int:
     """Return max(-r, min(r, x)), as Shaw et al. do in section 3.2."""
-    if x > r:
-        return r
-    if x < -r:
-        return -r
-    return x
+    return max(-r, min(r, x))
 
 
 def relative_index(i: int, j: int, r: int) -> int:
@@ -123,24 +109,7 @@ def tree_index(relation: int, r: int) -> int:
     return clip(relation, r) + r
 
 
-# --- absolute positions --------------------------------------------------------------
-
-
-def sinusoid(value: int, width: int) -> list[float]:
-    """Compute Eq. 3 with fairseq's frequencies and layout: all sines, then all cosines.
-
-    frequency_k = exp(-k log(10000) / (width // 2 - 1)); an odd width ends in a 0. The
-    value is the depth itself, no offset. Widths below 4 have no such frequencies.
-    """
-    half = width // 2
-    angles = []
-    for k in range(half):
-        angles.append(value * math.exp(-k * math.log(10000) / (half - 1)))
-    numbers = [math.sin(angle) for angle in angles]
-    numbers += [math.cos(angle) for angle in angles]
-    if width % 2 == 1:
-        numbers.append(0.0)
-    return numbers
+# --- numbers -------------------------------------------------------------------------
 
 
 def linear(x, weight, bias=None):
@@ -148,9 +117,6 @@ def linear(x, weight, bias=None):
     weight = _numbers(weight)
     out = [_dot(row, x) for row in weight]
     return out if bias is None else _sum(out, _vector(bias))
-
-
-# --- numbers -------------------------------------------------------------------------
 
 
 def _softmax(scores: dict) -> dict:

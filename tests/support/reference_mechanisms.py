@@ -41,6 +41,7 @@ class Part:
     heads: tuple[int, ...] | None = None  # the heads that it speaks for; None: all
     mixes_keys = False  # does change_weights look at several keys at once?
     depths = None  # the brackets open after each piece, after each query across, where known
+    all_keys = None  # k[head][piece], which multi_head sets
 
     def __init_subclass__(cls):
         dataclass(eq=False)(cls)
@@ -89,6 +90,8 @@ def multi_head(x, projections, heads, parts=(), memory=None):
                 q[h][i] = part.transform(h, i, q[h][i], q[h][i], q[h][i])[0]
             for j in range(len(memory)):
                 _, k[h][j], v[h][j] = part.transform(h, j, k[h][j], k[h][j], v[h][j])
+    for part in parts:
+        part.all_keys = k
     joined, weights = [[] for _ in x], []
     for h in range(heads):
         o, a = _one_head(q, k, v, h, own[h])
@@ -646,7 +649,6 @@ class Disentangled(Part):
     queries: torch.Tensor | None
     k: int
     program: bool = False
-    all_keys: dict = None  # those of each head, which the pipeline hands over
 
     @property
     def terms(self):
@@ -656,8 +658,6 @@ class Disentangled(Part):
         return max(0, min(2 * self.k - 1, i - j + self.k))
 
     def transform(self, h, i, q, k, v):
-        self.all_keys = self.all_keys or {}
-        self.all_keys[h, i] = k
         return [number / math.sqrt(self.terms) for number in q], k, v
 
     def added(self, q, h, i, count):
@@ -668,7 +668,7 @@ class Disentangled(Part):
                 total = total + _dot(q[h][i], _vector(self.keys[h][self.delta(i, j)])) / root
             if self.queries is not None:
                 row = self.delta(i, j) if self.program else self.delta(j, i)
-                to_query = _dot(self.all_keys[h, j], _vector(self.queries[h][row]))
+                to_query = _dot(self.all_keys[h][j], _vector(self.queries[h][row]))
                 total = total + to_query / (root * math.sqrt(self.terms))
             biases.append(total)
         return biases
@@ -810,18 +810,12 @@ class Biaffine(Part):
     """The score becomes q_i (I + U) k_j / sqrt(d) (Strubell et al. 2018).  between: U, H x d x d"""
 
     between: torch.Tensor
-    all_keys: dict = None  # those of each head, which the pipeline hands over
-
-    def transform(self, h, i, q, k, v):
-        self.all_keys = self.all_keys or {}
-        self.all_keys[h, i] = k
-        return q, k, v
 
     def added(self, q, h, i, count):
         root = math.sqrt(len(q[h][i]))
         columns = [_vector(column) for column in self.between[h].T]
         turned = [_dot(q[h][i], column) for column in columns]
-        return [_dot(turned, self.all_keys[h, j]) / root for j in range(count)]
+        return [_dot(turned, self.all_keys[h][j]) / root for j in range(count)]
 
 
 def parent_targets(parents, pieces, every):
@@ -932,17 +926,10 @@ class TreeWalk(OfWords):
     """
 
     keys: torch.Tensor
-    all_keys: dict = None  # those of head 0, which the pipeline hands over
-
-    def transform(self, h, i, q, k, v):
-        if h == 0:
-            self.all_keys = self.all_keys or {}
-            self.all_keys[i] = k
-        return q, k, v
 
     def look(self, q, i, count):
         root = math.sqrt(len(q[0][i]))
-        return _softmax({k: _dot(q[0][i], self.all_keys[k]) / root for k in range(count)})
+        return _softmax({k: _dot(q[0][i], self.all_keys[0][k]) / root for k in range(count)})
 
     def before(self, i):
         if self.depths is None:

@@ -143,25 +143,18 @@ def perplexity(losses: list[float], words: int) -> float:
 # --- from a decoder's states to a source's ---------------------------------------------
 
 
-def positional_weights(h, count, parameters, epsilon=1e-3, clamp="none"):
+def positional_weights(h, count, parameters, clamp="none"):
     """h: T x C, the decoder's states; count: N -> T x N."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    read = lstm(_numbers(h), [parameters[f"generator.compress.{name}_l0"] for name in names])
-    previous, rows = _scalar(0.0), []
-    for t, state in enumerate(read, start=1):
-        factors = [torch.relu(f) for f in layer(state, parameters, "generator.to_mu")]  # Eq. 7
-        blocks = [previous, _scalar(1 / count), _scalar(t / count)]  # Eq. 6
-        previous = _dot(factors, blocks)  # Eq. 8 without its clamp
-        if clamp == "unit":
-            previous = min(previous, _scalar(1.0))
-        (sigma,) = [torch.sigmoid(s) for s in layer(state, parameters, "generator.to_sigma")]
-        exponents = {}
-        for i in range(1, count + 1):
-            offset = _scalar(i / count) - previous  # Eq. 12
-            exponents[i] = -offset * offset / (2 * sigma * sigma + epsilon)  # Eq. 10
-        weights = _softmax(exponents)  # Eq. 11: their exp, normalised
-        rows.append([weights[i] for i in range(1, count + 1)])
-    return _stack(rows)
+    read = [parameters[f"generator.compress.{name}_l0"] for name in names]
+    layers = [
+        [parameters[f"generator.{name}.{kind}"] for kind in ("weight", "bias")]
+        for name in ("to_mu", "to_sigma")
+    ]
+    mus, sigmas = positions_of_attention(_numbers(h), read, *layers, clamp, count)
+    places = [_scalar(i / count) for i in range(1, count + 1)]  # Eq. 12
+    pairs = zip(mus, sigmas, strict=True)
+    return _stack([gaussian(mu, sigma, places, [True] * count) for mu, sigma in pairs])
 
 
 def content_weights(h, states, parameters):
@@ -181,11 +174,8 @@ def content_weights(h, states, parameters):
 
 def combined(h, states, weights, parameters):
     """Return tanh(W [c_t ; h_t] + b), with c_t by Eq. 13."""
-    rows, states = [], _numbers(states)
-    for query, row in zip(_numbers(h), _numbers(weights), strict=True):
-        context = [_scalar(0.0)] * len(states[0])
-        for weight, state in zip(row, states, strict=True):
-            context = _sum(context, [weight * number for number in state])
+    rows, found = [], contexts(_numbers(weights), _numbers(states))
+    for query, context in zip(_numbers(h), found, strict=True):
         out = layer([*context, *query], parameters, "combine")
         rows.append([torch.tanh(number) for number in out])
     return _stack(rows)

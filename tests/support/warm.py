@@ -2,7 +2,7 @@
 
 `python()` is a program to be called as `python`, and `home()` a virtual environment with it,
 for shell scripts. What cannot start warm (other locales, a terminal, options of Python) starts as
-usual, and so does everything where WARM=no is set.
+usual.
 """
 
 import atexit
@@ -29,8 +29,6 @@ STAMP = ".fairseq_posattn"  # says to recipes/common.sh that an environment is c
 
 def python() -> str:
     """Return the path of a Python that starts warm."""
-    if os.environ.get("WARM") == "no":
-        return sys.executable
     return str(home() / "bin/python")
 
 
@@ -40,7 +38,7 @@ def start(program, *arguments, streams, environment=None, folder=None, alone=Fal
     With `alone` it leads a session and a group of processes of its own.
     """
     program, *arguments = map(str, (program, *arguments))
-    if program == sys.executable and os.environ.get("WARM") != "no":
+    if program == sys.executable:
         with contextlib.suppress(Cold):
             address = str(home() / "socket")
             return Program(address, arguments, streams, environment, folder, alone)
@@ -71,8 +69,6 @@ def share() -> None:
 @cache
 def home() -> Path:
     """Return a folder with the programs of this environment, of which `python` starts warm."""
-    if os.environ.get("WARM") == "no":
-        return Path(sys.prefix)
     if SHARED not in os.environ:
         share()
     owner, _, folder = os.environ[SHARED].partition(":")

@@ -97,10 +97,7 @@ class Alibi(ScoreBias, ScoreMask):
         return torch.where(distances > 0, -after * further, before * distances)[None]
 
     def fixed(self, ctx: AttentionContext) -> Tensor:
-        """Return the published slopes of the mechanism's heads in float64, of shape (2, H).
-
-        The two rows are the slopes for keys before and after the query.
-        """
+        """Return the published slopes, before and after the query, in float64, of shape (2, H)."""
         count = self.shape.heads
         of_all = slopes_of(count)
         if self.options.sides == "one_sided" and not ctx.causal:
@@ -110,10 +107,7 @@ class Alibi(ScoreBias, ScoreMask):
         return torch.tensor([chosen, chosen], dtype=torch.float64)
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return a mask of shape (1, H, Q, K) for one-sided heads of an encoder.
-
-        In all other cases, all keys are allowed.
-        """
+        """Return a mask of shape (1, H, Q, K); only one-sided heads of an encoder mask keys."""
         return ctx.cached((Alibi, "mask", self.options, self.heads), lambda: self.mask(ctx))
 
     def mask(self, ctx: AttentionContext) -> Tensor:

@@ -80,10 +80,7 @@ class Bands:
         return self.block + 2 * self.reach
 
     def of_keys(self, x: Tensor, beyond: float) -> Tensor:
-        """Select the values of x for the keys of each block: (B, T) becomes (B·G, J).
-
-        Keys outside the sentence get the constant `beyond`.
-        """
+        """Select x for the keys of each block, `beyond` outside: (B, T) becomes (B·G, J)."""
         padded = F.pad(x, self.ends, value=beyond)
         return padded.unfold(1, self.keys_of_block, self.block).flatten(0, 1)
 
@@ -92,10 +89,7 @@ class Bands:
         return F.pad(x, (0, 0, *self.ends))
 
     def padded_queries(self, x: Tensor) -> Tensor:
-        """Pad queries x, of shape (B, H, T, D), with zeros to a multiple of the block size.
-
-        The result has the shape (B, H, G·I, D).
-        """
+        """Pad queries with zeros to whole blocks: (B, H, T, D) becomes (B, H, G·I, D)."""
         return F.pad(x, (0, 0, 0, -self.length % self.block))
 
     def cropped(self, x: Tensor, first: int = 0) -> Tensor:
@@ -108,10 +102,7 @@ class Bands:
         return rows
 
     def views(self, x: Tensor) -> Tensor:
-        """Return the keys of each block as overlapping views of padded keys.
-
-        The shape (..., T', D) becomes (..., G, J, D).
-        """
+        """Return overlapping views of padded keys: (..., T', D) becomes (..., G, J, D)."""
         return x.unfold(-2, self.keys_of_block, self.block).transpose(-1, -2)
 
     def add_views(self, x: Tensor, part: Tensor) -> None:
@@ -129,24 +120,15 @@ class Bands:
             rows.transpose(-1, -2).add_(part[:, first::apart])
 
     def keys(self, x: Tensor) -> Tensor:
-        """Return the keys or values of each block.
-
-        The shape (B, H, T, D) becomes (B·G, H, J, D).
-        """
+        """Return the keys or values of each block: (B, H, T, D) becomes (B·G, H, J, D)."""
         return self.views(self.padded_keys(x)).transpose(1, 2).flatten(0, 1)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Return the queries of each block.
-
-        The shape (B, H, T, D) becomes (B·G, H, I, D).
-        """
+        """Return the queries of each block: (B, H, T, D) becomes (B·G, H, I, D)."""
         return self.blocks(self.padded_queries(x)).transpose(1, 2).flatten(0, 1)
 
     def join(self, x: Tensor) -> Tensor:
-        """Join the outputs of the blocks into the outputs of the sentences.
-
-        The shape (B·G, H, I, D) becomes (B, H, T, D).
-        """
+        """Join the outputs of all blocks: (B·G, H, I, D) becomes (B, H, T, D)."""
         blocks: Tensor = x.unflatten(0, (self.sentences, -1))  # B G H I D
         return self.cropped(blocks.transpose(1, 2).flatten(2, 3))
 

@@ -102,10 +102,7 @@ class Block(ScoreMask, PostAttention):
         return ctx.rows_from_front(fused)
 
     def pool(self, h: Tensor, real: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Return one vector per block, and a mask of the blocks that contain a piece.
-
-        The shapes are (G, B, C) and (G, B).
-        """
+        """Return one vector per block, (G, B, C), and a mask of blocks with pieces, (G, B)."""
         scores = self.pooling(torch.relu(self.hidden(h)))
         h, scores, real = (in_blocks(part, size) for part in (h, scores, real))
         scores = scores.masked_fill(~real, torch.finfo(h.dtype).min)
@@ -131,10 +128,7 @@ class Block(ScoreMask, PostAttention):
 
 
 def mean_of_rows(gate: Tensor, real: Tensor) -> Tensor:
-    """Return the mean of a gate over its channels and all pieces except padding, as a scalar.
-
-    `gate` has the shape (T, B, C), and `real` is a mask of shape (T, B, 1).
-    """
+    """Return the mean of a gate, (T, B, C), over channels and real pieces, (T, B, 1)."""
     weights = real.type_as(gate)
     return (gate.detach() * weights).sum() / (weights.sum() * gate.size(-1))
 

@@ -78,10 +78,7 @@ class Brackets(ScoreMask, ByTables):
         return self.places(ctx)[1]
 
     def places(self, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
-        """Return a mask of the allowed keys, and the table row of each key.
-
-        Both have the shape (B, 1, Q, K).
-        """
+        """Return a mask of the allowed keys and the table row of each key, both (B, 1, Q, K)."""
         return ctx.cached((Brackets, self.options.max), lambda: self.find(ctx))
 
     def find(self, ctx: AttentionContext) -> tuple[Tensor, Tensor]:

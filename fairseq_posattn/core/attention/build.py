@@ -155,18 +155,12 @@ def options_of(mechanism: type[Mechanism], cross: bool) -> type[DataclassInstanc
 
 
 def existing(heads: tuple[int, ...] | None, shape: AttentionShape) -> tuple[int, ...] | None:
-    """Remove heads that the model does not have.
-
-    The default heads of a mechanism may include such heads.
-    """
+    """Remove heads that the model does not have; default heads may include such heads."""
     return heads and tuple(head for head in heads if head < shape.heads)
 
 
 def check_layer(layer: int, uses: list[Use], shape: AttentionShape) -> None:
-    """Raise a SpecificationError if a layer cannot use its mechanisms.
-
-    This is the case if a mechanism occurs twice, or if the `check` of a mechanism fails.
-    """
+    """Raise a SpecificationError if a mechanism occurs twice or its `check` fails."""
     names = [use.mechanism.name for use in uses]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -182,10 +176,7 @@ def check_layer(layer: int, uses: list[Use], shape: AttentionShape) -> None:
 
 
 def refuse_masks(use: Use, others: list[Use], shape: AttentionShape) -> None:
-    """Raise a ValueError if another mechanism masks keys in a head that is supervised by trees.
-
-    Such a mask might hide the target word.
-    """
+    """Raise a ValueError if a mask might hide the target word of a head supervised by trees."""
     for other in others:
         mask = other.mechanism
         if not issubclass(mask, ScoreMask) or not mask.forbids(other.options):

@@ -85,26 +85,17 @@ class AttentionContext:
 
     @once
     def allowed(self) -> Tensor | None:
-        """Return a mask of the keys that are not padding, of shape (B, 1, 1, K).
-
-        Return None if there is no padding.
-        """
+        """Return a mask of real keys, of shape (B, 1, 1, K), or None if there is no padding."""
         return None if self.real is None else self.real[:, None, None, :]
 
     @once
     def past(self) -> Tensor | None:
-        """Return the causal mask of shape (1, 1, Q, K), where True means that attention is allowed.
-
-        Return None if all keys are allowed.
-        """
+        """Return the causal mask, of shape (1, 1, Q, K), or None if all keys are allowed."""
         return self.distances[None, None] <= 0 if self.causal and self.queries > 1 else None
 
     @once
     def nothing_allowed(self) -> bool:
-        """Return whether any sentence consists only of padding.
-
-        The attention output for such a sentence must be zero.
-        """
+        """Return whether any sentence consists only of padding; its output must be zero."""
         return self.real is not None and not bool(self.real.any(dim=1).all())
 
     @once
@@ -115,20 +106,14 @@ class AttentionContext:
 
     @once
     def positions(self) -> Tensor:
-        """Return the positions of the pieces, starting at 0; left padding has the position -1.
-
-        The shape is (B, K), or (1, K) if there is no padding.
-        """
+        """Return positions from 0, -1 for left padding, (B, K), or (1, K) without padding."""
         if self.real is None:
             return torch.arange(self.length, device=self.device)[None]
         return self.real.long().cumsum(dim=1) - 1
 
     @once
     def lengths(self) -> Tensor:
-        """Return the number of pieces of each sentence, not counting padding.
-
-        The shape is (B,), or (1,) if there is no padding.
-        """
+        """Return the number of pieces per sentence, of shape (B,), or (1,) without padding."""
         if self.real is None:
             return torch.full((1,), self.length, device=self.device)
         return self.real.sum(dim=1)
@@ -140,18 +125,12 @@ class AttentionContext:
 
     @property
     def query_positions(self) -> Tensor:
-        """Return the positions of the queries.
-
-        The shape is (B, Q), or (1, Q) if there is no padding.
-        """
+        """Return the positions of the queries, of shape (B, Q), or (1, Q) without padding."""
         return self.of_queries(self.positions)
 
     @property
     def real_queries(self) -> Tensor | None:
-        """Return a mask of the queries that are not padding, of shape (B, Q).
-
-        Return None if there is no padding.
-        """
+        """Return a mask of real queries, of shape (B, Q), or None if there is no padding."""
         return None if self.real is None else self.of_queries(self.real)
 
     def of_queries(self, x: Tensor) -> Tensor:
@@ -172,10 +151,7 @@ class AttentionContext:
 
     @once
     def steps_before(self) -> Tensor:
-        """Return the column of the piece before each query, of shape (B, Q).
-
-        The column is -1 if there is no such piece.
-        """
+        """Return the column of the piece before each query, or -1, of shape (B, Q)."""
         columns = self.first + torch.arange(self.queries, device=self.device) - 1
         return torch.where(self.query_positions > 0, columns, -1)
 
@@ -199,11 +175,7 @@ class AttentionContext:
 
     @once
     def front(self) -> Tensor | None:
-        """Return column indices that move the pieces of each sentence before the padding.
-
-        The shape is (B, K). Return None if there is no left padding, because columns and positions
-        are then equal.
-        """
+        """Return columns that move pieces before the padding, (B, K); None if they are already."""
         if self.real is None or not self.padded_before:
             return None
         return torch.argsort(~self.real, dim=1, stable=True)
@@ -242,10 +214,7 @@ class AttentionContext:
 
 
 def permuted(square: Tensor, order: Tensor) -> Tensor:
-    """Reorder the rows and columns of a matrix, of shape (B, H, K, K).
-
-    `order`, of shape (B, K), lists the old index for each new one.
-    """
+    """Reorder rows and columns, (B, H, K, K); `order`, (B, K), lists the old indices."""
     pairs = order[:, :, None] * square.size(-1) + order[:, None, :]  # B K K
     index = pairs.flatten(1)[:, None].expand(-1, square.size(1), -1)
     flat = square.flatten(2).expand(len(order), -1, -1)
@@ -253,10 +222,7 @@ def permuted(square: Tensor, order: Tensor) -> Tensor:
 
 
 def permuted_rows(x: Tensor, order: Tensor) -> Tensor:
-    """Reorder the rows of each sentence in x, of shape (T, B, C).
-
-    `order`, of shape (B, T), lists the old index for each new one.
-    """
+    """Reorder the rows of each sentence, (T, B, C); `order`, (B, T), lists the old indices."""
     batch = torch.arange(x.size(1), device=x.device)
     rows = order.T * x.size(1) + batch  # T B
     return x.flatten(0, 1).index_select(0, rows.flatten()).view(x.shape)

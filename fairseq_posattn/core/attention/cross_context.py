@@ -72,10 +72,7 @@ class CrossContext(AttentionContext):
 
     @once
     def query_positions(self) -> Tensor:
-        """Return the positions of the queries in the target, of shape (B, Q).
-
-        Padding on the left has position 0.
-        """
+        """Return the positions of the queries, of shape (B, Q); 0 for padding on the left."""
         positions = (self.real_target.long().cumsum(dim=1) - 1).clamp(min=0)
         return positions[:, positions.size(1) - self.queries :]
 

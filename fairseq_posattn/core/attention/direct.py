@@ -129,18 +129,12 @@ class DirectRelative(Direct):
         return self.by_distance()[:, self.rows(ctx)][None]
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the index into the table for each query and key, of shape (Q, K).
-
-        The index is i - j + t, or -|i - j| + t if R is symmetric, clipped to valid values.
-        """
+        """Return the index i - j + t, or -|i - j| + t if symmetric, clipped, of shape (Q, K)."""
         distances = ctx.distances.abs() if self.options.symmetric else ctx.distances
         return (self.t - distances).clamp(0, 2 * self.t - 1)
 
     def by_distance(self) -> Tensor:
-        """Return the table of biases, of shape (H, 2t).
-
-        The bias for i - j = n - t is at index n.
-        """
+        """Return the biases, of shape (H, 2t); the one for i - j = n - t is at index n."""
         if not self.options.symmetric:
             return self.scores
         # circulant matrix of a real spectrum: c[n] = 1/2t sum_m R[m] cos(2 pi m n / 2t)
@@ -195,9 +189,6 @@ def glorot_normal_(tensor: Tensor, fan_in: float, fan_out: float) -> None:
 
 
 def glorot_uniform_(tensor: Tensor, fan_in: float, fan_out: float) -> None:
-    """Fill a tensor with values from a uniform distribution.
-
-    The distribution has the standard deviation sqrt(2 / (fan_in + fan_out)).
-    """
+    """Draw from a uniform distribution of standard deviation sqrt(2 / (fan_in + fan_out))."""
     bound = math.sqrt(6 / (fan_in + fan_out))
     nn.init.uniform_(tensor, -bound, bound)

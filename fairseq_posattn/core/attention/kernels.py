@@ -12,28 +12,19 @@ from fairseq_posattn.core.attention.mechanism import Heads, at_least_float32
 
 
 def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
-    """Return the dot products of queries and keys, divided by sqrt(d).
-
-    The scores have the shape (B, H, Q, K).
-    """
+    """Return the dot products of queries and keys, divided by sqrt(d): (B, H, Q, K)."""
     scores: Tensor = (q * q.size(-1) ** -0.5) @ k.transpose(-1, -2)
     return scores
 
 
 def softmax_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the softmax over the allowed keys; rows without any allowed key are zero.
-
-    The softmax is computed in float32 or better, and returned in the precision of the scores.
-    """
+    """Return the softmax over allowed keys, computed in at least float32; empty rows are zero."""
     weights = torch.softmax(softmax_scores(scores, mask), dim=-1).type_as(scores)
     return forbidden_to_zero(weights, mask)
 
 
 def softmax_scores(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the scores in float32 or better.
-
-    The scores of masked keys are set to the lowest finite value.
-    """
+    """Return the scores in at least float32, with the lowest finite value for masked keys."""
     if mask is not None:
         # -inf would give NaN in empty rows, in the forward or backward pass.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -75,18 +66,12 @@ def dropout_rate(dropout: nn.Module | None) -> float:
 
 
 def lowest(dtype: torch.dtype) -> float:
-    """Return the score of masked keys: half of the lowest finite value.
-
-    It remains finite if a score is added to it, so rows without any allowed key do not become NaN.
-    """
+    """Return half of the lowest value, for masked keys: added to a score, it stays finite."""
     return torch.finfo(dtype).min / 2
 
 
 def spread(x: Tensor, heads: Heads, count: int, elsewhere: float = 0) -> Tensor:
-    """Expand x, of shape (B, h, ...), from `heads` to all `count` heads.
-
-    The values for the other heads are set to the constant `elsewhere`.
-    """
+    """Expand x, (B, h, ...), from `heads` to `count` heads; the others get `elsewhere`."""
     x = x[(None,) * (4 - x.dim())]
     if heads is None:
         return x
@@ -95,10 +80,7 @@ def spread(x: Tensor, heads: Heads, count: int, elsewhere: float = 0) -> Tensor:
 
 
 def put_back(whole: Tensor, part: Tensor, heads: Heads) -> Tensor:
-    """Return a copy of `whole`, of shape (B, H, ...), with the values of some heads replaced.
-
-    `part`, of shape (B, h, ...), contains the new values for `heads`.
-    """
+    """Return `whole`, (B, H, ...), with the values of `part`, (B, h, ...), for `heads`."""
     if heads is None:
         return part.type_as(whole)  # autocast or a mechanism may have changed its type
     # Indexing by a tensor would require a copy to the device and a synchronisation.
@@ -122,10 +104,7 @@ def repeat_keys(x: Tensor | None, copies: int) -> Tensor | None:
 
 
 def sum_copies(weights: Tensor, copies: int) -> Tensor:
-    """Sum the weights over the copies of each key.
-
-    The shape (B, H, Q, copies·K) becomes (B, H, Q, K).
-    """
+    """Sum weights over copies of keys: (B, H, Q, copies·K) becomes (B, H, Q, K)."""
     if copies == 1:
         return weights
     by_copy: Tensor = weights.unflatten(-1, (copies, -1))

@@ -62,11 +62,7 @@ class LocalHard(ScoreMask, WeightChange):
         return offsets(centre, ctx)
 
     def projected(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return W q_i, of shape (B, H, Q, D).
-
-        If there are few queries per sentence, one product for all sentences is computed, which
-        avoids copying W for each sentence.
-        """
+        """Return W q_i, (B, H, Q, D); for few queries, by one product for all sentences."""
         if ctx.is_square:
             return q @ self.hidden.transpose(-1, -2)
         by_head = q.transpose(0, 1).flatten(1, 2) @ self.hidden.transpose(-1, -2)  # H BQ D
@@ -119,26 +115,17 @@ class LocalSoft(ScoreBias):
 
 
 def part_of_length(x: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return I * sigmoid(x), of shape (B, H, Q), in at least float32.
-
-    Half precision is not accurate enough.
-    """
+    """Return I * sigmoid(x), of shape (B, H, Q), in at least float32."""
     return torch.sigmoid(at_least_float32(x)) * ctx.lengths[:, None, None]
 
 
 def from_query(centre: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return the mean offset of the centres from their queries, of shape (H,).
-
-    The centres have the shape (B, H, Q).
-    """
+    """Return the mean offset, (H,), of the centres, (B, H, Q), from their queries."""
     return mean_of_real(centre - ctx.query_positions[:, None], ctx)
 
 
 def mean_of_real(x: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return the mean of x over all queries that are not padding, of shape (H,).
-
-    x has the shape (B, H, Q).
-    """
+    """Return the mean of x, (B, H, Q), over all real queries, of shape (H,)."""
     x = x.detach().transpose(0, 1)  # H B Q
     if ctx.real_queries is None:
         return x.mean((-1, -2))

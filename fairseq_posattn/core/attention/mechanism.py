@@ -177,8 +177,5 @@ class Mechanism(nn.Module):
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Convert half precision to float32.
-
-    Half precision is not accurate enough for positions and exponents.
-    """
+    """Convert half precision, which is too inaccurate for positions and exponents, to float32."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -65,10 +65,7 @@ class MultiheadSelfAttention(nn.Module):
             nn.init.zeros_(self.out_proj.bias)
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """Apply the mechanisms that change the layer's input x, of shape (T, B, C).
-
-        Call this method before the layer's residual connection branches off.
-        """
+        """Change the input x, (T, B, C), before the residual connection branches off."""
         for mechanism in of_stage(self.mechanisms.values(), PreAttention):
             x = mechanism.before(x, ctx)
         return x
@@ -79,18 +76,12 @@ class MultiheadSelfAttention(nn.Module):
         ctx: AttentionContext,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output and, if requested, the attention weights (otherwise None).
-
-        The shapes are (T, B, C) for the output and (B, H, T, T) for the weights.
-        """
+        """Return the output, (T, B, C), and the weights, (B, H, T, T), or None."""
         q, k, v = self.project(x)
         return self.attend(x, q, k, v, ctx, need_weights)
 
     def project(self, x: Tensor) -> list[Tensor]:
-        """Project the input x, of shape (T, B, C), to queries, keys and values.
-
-        Each result has the shape (B, H, T, D).
-        """
+        """Project the input, (T, B, C), to queries, keys and values, each (B, H, T, D)."""
         return [self.split(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj)]
 
     def attend(
@@ -102,10 +93,7 @@ class MultiheadSelfAttention(nn.Module):
         ctx: AttentionContext,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return what `forward` returns, given projected queries, keys and values.
-
-        Incremental decoding also passes the keys and values of earlier steps.
-        """
+        """Return what `forward` returns, given q, k and v; keys may include earlier steps."""
         mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
         out, weights = attend(q, k, v, ctx, mechanisms, self.dropout_module, need_weights)
         out = self.out_proj(out.permute(2, 0, 1, 3).reshape(x.shape))  # T B C
@@ -114,10 +102,7 @@ class MultiheadSelfAttention(nn.Module):
         return out, weights
 
     def take_supervision(self) -> Tensor | None:
-        """Return the sum of `Supervised.take_supervision` over all mechanisms, or None.
-
-        Call this method once after each call of `forward`.
-        """
+        """Return the sum of all `Supervised.take_supervision`, or None; call it after `forward`."""
         taken = [
             mechanism.take_supervision()
             for mechanism in of_stage(self.mechanisms.values(), Supervised)
@@ -126,10 +111,7 @@ class MultiheadSelfAttention(nn.Module):
         return torch.stack(found).sum(dim=0) if found else None
 
     def split(self, x: Tensor) -> Tensor:
-        """Split x, of shape (T, B, C), into heads: (B, H, T, D).
-
-        The same operations as in torch are used, so that gradients are exactly equal.
-        """
+        """Split x, (T, B, C), into (B, H, T, D) as torch does, so that gradients are equal."""
         length, batch, width = x.shape
         x = x.view(length, batch * self.heads, width // self.heads).transpose(0, 1)
         return x.view(batch, self.heads, length, -1)

@@ -165,10 +165,7 @@ def fast_path(
 
 
 def common_reach(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> int | None:
-    """Return the smallest reach of all masks, or None.
-
-    None means that banded attention cannot be used, or that no mask has a limited reach.
-    """
+    """Return the smallest reach of all masks, or None if attention cannot be banded."""
     at_work = of_stage(mechanisms, ON_SCORES)
     if not ctx.is_square or not all(m.banded for m in at_work):
         return None
@@ -200,10 +197,7 @@ def allowed_pairs(
     ctx: AttentionContext,
     mechanisms: Sequence[Mechanism],
 ) -> Tensor | None:
-    """Return the conjunction of all masks, broadcastable to (B, H, Q, K).
-
-    True means that the query may attend to the key. None means that there is no mask.
-    """
+    """Return the conjunction of all masks, broadcastable to (B, H, Q, K), or None."""
     masks = []
     for m in of_stage(mechanisms, ScoreMask):
         own = m.allowed(m.on_heads(q), ctx)

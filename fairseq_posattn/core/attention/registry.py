@@ -105,10 +105,7 @@ def describe(side: str = "encoder") -> str:
 
 
 def description(mechanisms: Mapping[str, type[Mechanism]], side: str) -> str:
-    """Return the help text of some mechanisms.
-
-    side: "encoder", "decoder" or "cross".
-    """
+    """Return the help text of some mechanisms; side: "encoder", "decoder" or "cross"."""
     cross = side == "cross"
     ordered = dict(sorted(mechanisms.items()))
     remarks = {name: remark(mechanism) for name, mechanism in ordered.items()}

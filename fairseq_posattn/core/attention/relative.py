@@ -55,10 +55,7 @@ class ByTables(ScoreBias, ValueTerm):
             nn.init.xavier_uniform_(table)
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the table row for each query and key.
-
-        The shape is (B, 1, Q, K) or (1, 1, Q, K).
-        """
+        """Return the table row for each query and key, (B, 1, Q, K) or (1, 1, Q, K)."""
         raise NotImplementedError
 
     def diagnostics(self) -> Mapping[str, Tensor]:
@@ -86,10 +83,7 @@ class TableByRelation(ByTables):
         self.make_tables(2 * self.options.max + 1, self.options.shared_heads)
 
     def relation(self, ctx: AttentionContext) -> Tensor:
-        """Return the relation between each query and key as an integer.
-
-        The result is broadcastable to (B, Q, K).
-        """
+        """Return the relation of each query and key, an integer, broadcastable to (B, Q, K)."""
         raise NotImplementedError
 
     def rows(self, ctx: AttentionContext) -> Tensor:

@@ -69,10 +69,7 @@ class Rope(QKVTransform):
     def angles(
         self, ctx: AttentionContext, width: int, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
-        """Return the cosines and sines of the angles for each position and pair of dimensions.
-
-        Both have the shape (B, 1, K, D/2), or (1, 1, K, D/2) if there is no padding.
-        """
+        """Return the cosines and sines of all angles, (B, 1, K, D/2), or (1, 1, K, D/2)."""
         pair = torch.arange(0, width, 2, device=ctx.device, dtype=torch.float64)  # 2m
         angles = ctx.positions[..., None] * self.options.base ** (-pair / width)
         return angles.cos().to(dtype)[:, None], angles.sin().to(dtype)[:, None]

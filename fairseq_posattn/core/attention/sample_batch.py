@@ -57,10 +57,7 @@ def context(
 
 
 def some_brackets(real: Tensor) -> Tensor:
-    """Return the number of open brackets after each piece, of shape (B, K).
-
-    Of every six pieces, two are opening and two are closing brackets.
-    """
+    """Return the open brackets after each piece, (B, K); of six pieces, two open, two close."""
     place = (real.long().cumsum(dim=1) - 1) % 6
     return depths(real & ((place == 1) | (place == 2)), real & ((place == 4) | (place == 5)))
 
@@ -81,10 +78,7 @@ def inputs(
     left: bool = False,
     dtype: torch.dtype = torch.double,
 ) -> Tensor:
-    """Return inputs of shape (T, B, C).
-
-    The values of each sentence are the same in every batch; those of padding are random.
-    """
+    """Return inputs, (T, B, C), that are the same for a sentence in every batch."""
     x = torch.randn(ctx.length, len(trees), WIDTH, dtype=dtype)
     for row, (words, _) in enumerate(trees):
         start = ctx.length - len(words) if left else 0

@@ -129,10 +129,7 @@ class ParentTargets:
 
 
 def parents_or_own(tree: SourceTree) -> Tensor:
-    """Return the parent of each piece's word, of shape (B, T).
-
-    The root is its own parent. The value for pieces outside of words is NO_WORD.
-    """
+    """Return the parent of each piece's word, (B, T): itself for the root, or NO_WORD."""
     inside = tree.words.clamp(0, tree.parents.size(1) - 1)
     return tree.parents.gather(1, inside).masked_fill(~tree.is_word, NO_WORD)
 

@@ -118,10 +118,7 @@ class T5Bias(ScoreBias, QKVTransform):
 
 
 def starts_of(buckets: int, longest: int) -> list[int]:
-    """Return the smallest distance in each bucket of one side.
-
-    The computation uses integers, because rounding errors of a logarithm might shift a boundary.
-    """
+    """Return the smallest distance of each bucket of a side, in integers, which do not round."""
     exact = buckets // 2
     rest = buckets - exact
     starts, distance = list(range(exact)), exact

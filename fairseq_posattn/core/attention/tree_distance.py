@@ -90,10 +90,7 @@ class TreeDistance(ScoreBias):
         return -rate[:, None, None] * squares
 
     def chosen(self, tree: SourceTree) -> Tensor:
-        """Return the table row for each query and key as a one-hot vector.
-
-        The shape is (B, Q, K, R).
-        """
+        """Return the table row for each query and key as a one-hot vector, (B, Q, K, R)."""
         distances = tree.distances
         clipped = distances.clamp(max=self.options.max)
         rows = clipped.masked_fill(distances == NO_PARENT, self.options.max + 1)

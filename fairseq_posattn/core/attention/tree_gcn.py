@@ -82,10 +82,7 @@ class TreeConvolution(nn.Module):
 
 
 class GatedEdges(nn.Module):
-    """Computes the messages along the edges of one direction.
-
-    A message is g (W h + b_l), with the gate g = sigmoid(w . h + c_l).
-    """
+    """Computes messages g (W h + b_l), g = sigmoid(w . h + c_l), along one direction."""
 
     def __init__(self, width: int, labels: int):
         super().__init__()

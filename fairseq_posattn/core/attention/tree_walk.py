@@ -79,10 +79,7 @@ class TreeWalk(KeyBias):
         return torch.cat([torch.zeros_like(bias[:, :1]), bias], dim=1)
 
     def steps(self, ctx: AttentionContext) -> Tensor:
-        """Return a mask of the pairs of source pieces that each relation connects.
-
-        The shape is (B, R, K, K).
-        """
+        """Return a mask of the source pieces that each relation connects, (B, R, K, K)."""
         return ctx.cached(TreeWalk, lambda: one_step_away(ctx.given_tree))
 
     def look(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:

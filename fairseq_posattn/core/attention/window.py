@@ -111,13 +111,10 @@ class Window(ScoreMask, KeyExpansion, FastPath):
             exists &= own | (step == 0)[:, None]
         return exists
 
-    def is_short(self, ctx: AttentionContext) -> bool:
-        """Return whether computing the full score matrix is faster for this batch."""
-        return ctx.length < LONG.get(ctx.device.type, LONG["cuda"]) + 2 * self.options.size
-
     def reach(self, ctx: AttentionContext) -> int | None:
-        is_whole = self.heads is not None or self.is_short(ctx) or not ctx.is_square
-        return None if is_whole else self.options.size // 2
+        long = LONG.get(ctx.device.type, LONG["cuda"]) + 2 * self.options.size
+        in_bands = self.heads is None and ctx.is_square and ctx.length >= long
+        return self.options.size // 2 if in_bands else None
 
     def fast_path(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext, dropout: float
@@ -144,10 +141,7 @@ class Window(ScoreMask, KeyExpansion, FastPath):
 
 
 def across_heads(x: Tensor, copies: int) -> Tensor:
-    """Expand x from shape (B, H, K, D) to (B, H, copies, K, D).
-
-    Copy n for head h contains head h + n - copies // 2, or zeros if this head does not exist.
-    """
+    """Expand x, (B, H, K, D), by neighbouring heads, or zeros, to (B, H, copies, K, D)."""
     if copies == 1:
         return x.unsqueeze(2)
     heads = x.size(1)

@@ -86,10 +86,7 @@ class TreeDepth(Position):
     needs_tree = True
 
     def forward(self, ctx: AttentionContext) -> Tensor:
-        """Return embeddings of the depths, of shape (B, T, C).
-
-        `joined` combines them with the embeddings of `sequence`.
-        """
+        """Return embeddings of depths, (B, T, C), which `joined` combines with `sequence`."""
         return sinusoid(ctx.given_tree.depths, self.shape.width)
 
 
@@ -166,10 +163,7 @@ class PositionSpecification:
         refuse_in_decoders(chosen, reason_against_decoders, "--decoder-positions", safe)
 
     def build(self, shape: PositionShape) -> list[Position]:
-        """Return new modules for all positions except 'none' and 'sequence'.
-
-        The embedding for 'sequence' is part of fairseq's model.
-        """
+        """Return new modules for all positions except 'none' and fairseq's own, 'sequence'."""
         return [
             use.position(use.options, shape)
             for use in self.uses
@@ -223,10 +217,7 @@ def safe_in_decoders() -> list[str]:
 
 
 def describe(side: str = "encoder") -> str:
-    """Return the text of `--encoder-positions help`.
-
-    For side="decoder", return the text of `--decoder-positions help`.
-    """
+    """Return the text of `--encoder-positions help`, or of --decoder-positions."""
     names = list(POSITIONS) if side == "encoder" else safe_in_decoders()
     remarks = {name: NEEDS_TREES for name in names if POSITIONS[name].needs_tree}
     taken = {name: POSITIONS[name] for name in names}

@@ -22,10 +22,7 @@ State = dict[str, Tensor]  # batch-first tensors, so that beam search can reorde
 
 
 class StateAttention(nn.Module):
-    """Maps h_1 ... h_t to tanh(W [c_t ; h_t]).
-
-    Subclasses compute the weights for the context c_t.
-    """
+    """Maps h_1 ... h_t to tanh(W [c_t ; h_t]); subclasses compute the weights for c_t."""
 
     def __init__(self, width: int, include_current: bool = True):
         super().__init__()

@@ -37,10 +37,7 @@ class Source(NamedTuple):
 
 
 class SourceAttention(nn.Module):
-    """Maps h_t to tanh(W [c_t ; h_t]).
-
-    Subclasses compute the weights for the context c_t.
-    """
+    """Maps h_t to tanh(W [c_t ; h_t]); subclasses compute the weights for the context c_t."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -49,19 +46,13 @@ class SourceAttention(nn.Module):
     def forward(
         self, h: Tensor, source: Source, state: State | None = None
     ) -> tuple[Tensor, Tensor, State]:
-        """Return the combined states, the attention weights, and the state for the next steps.
-
-        The shapes are (B, Q, C) for the combined states and (B, Q, S) for the weights.
-        """
+        """Return combined states, (B, Q, C), weights, (B, Q, S), and the state for later steps."""
         weights, state = self.weigh(h, source, state)
         context = torch.bmm(weights.type_as(h), source.states)  # Eq. 13: B Q C
         return torch.tanh(self.combine(torch.cat([context, h], dim=-1))), weights, state
 
     def weigh(self, h: Tensor, source: Source, state: State | None) -> tuple[Tensor, State]:
-        """Return the weights and the state for the next steps.
-
-        The weights have the shape (B, Q, S) and are computed in float32 or better.
-        """
+        """Return weights, (B, Q, S), in at least float32, and the state for later steps."""
         raise NotImplementedError
 
 

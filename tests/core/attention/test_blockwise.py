@@ -7,7 +7,6 @@ from torch import nn
 from fairseq_posattn.core.attention import (
     AttentionContext,
     AttentionShape,
-    AttentionSpecification,
     bands,
     blockwise,
     window,
@@ -100,21 +99,6 @@ def test_from_some_length_on_it_goes_block_by_block(size, least):
         qkv, _ = random_batch(length, [(0, 0)])
         out = windowed(size).fast_path(*qkv, context(qkv), 0.0)
         assert (out is not None) == blockwise_taken
-
-
-@pytest.mark.parametrize(
-    "specification", ["window(size=3)", "window(size=3, heads=0|2)", "window(size=3) + gaussian"]
-)
-def test_in_the_pipeline_as_the_whole_square(specification, monkeypatch):
-    """Beside another mechanism, and on some heads, the usual way; an empty sentence gives zeros."""
-    qkv, real = random_batch(40, [(0, 0), (4, 3), (40, 0)])
-    mechanisms = AttentionSpecification(specification).build(0, AttentionShape(HEADS, 8))
-    outs = []
-    for longest in (-10_000, 10_000):
-        monkeypatch.setitem(window.LONG, "cpu", longest)
-        outs.append(attend(*qkv, context(qkv, real), [m.double() for m in mechanisms])[0])
-    torch.testing.assert_close(*(out.transpose(1, 2)[real] for out in outs))
-    assert all((out[2] == 0).all() for out in outs)
 
 
 def test_checkpointing_may_make_it_again():

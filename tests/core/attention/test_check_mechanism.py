@@ -34,7 +34,7 @@ def failed(ended: Ended) -> list[str]:
     return [line.strip() for line in ended.out.splitlines() if line.startswith("  FAILED")]
 
 
-@pytest.mark.parametrize("name", ["alibi", "rope", "tree_window"])
+@pytest.mark.parametrize("name", ["alibi", "rope"])
 def test_right_mechanisms_of_ones_own_pass(name, tmp_path, monkeypatch):
     """They are written outside of the package and checked far from the checkout."""
     monkeypatch.chdir(tmp_path)
@@ -67,34 +67,36 @@ from fairseq_posattn.attention import *
 
 @register
 """
-BROKEN = {
-    "the mean of the keys takes padding along": (
-        """class Broken(ScoreBias):
+
+
+def biased(bias: str, attributes: str = "pass", parameters: str = "pass") -> str:
+    """Return the code of a mechanism that adds this bias to the scores."""
+    return f"""class Broken(ScoreBias):
     name = "broken"
+    {attributes}
     def bias(self, q, ctx):
-        return q.mean(dim=(2, 3), keepdim=True) * ctx.distances
-""",
+        return {bias}
+    def make_parameters(self):
+        {parameters}
+"""
+
+
+BROKEN = {  # the code, the promise that it breaks, and what the line says about it
+    "the mean of the keys takes padding along": (
+        biased("q.mean(dim=(2, 3), keepdim=True) * ctx.distances"),
         "Neither other sentences nor padding",
-        r"with padding after it; look at Broken.bias \(mine.py:9\): it may read padding",
+        r"with padding after it; look at Broken.bias \(mine.py:10\): it may read padding",
     ),
     "it counts columns": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    def bias(self, q, ctx):
-        return torch.arange(ctx.length).sqrt().expand(1, 1, ctx.queries, -1)
-""",
+        biased("torch.arange(ctx.length).sqrt().expand(1, 1, ctx.queries, -1)"),
         "Neither other sentences nor padding",
-        r"with padding before it; look at Broken.bias \(mine.py:9\): it may count columns",
+        r"with padding before it; look at Broken.bias \(mine.py:10\): it may count columns",
     ),
     "a parameter has no effect": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    def __init__(self, options, shape, heads=None):
-        super().__init__(options, shape, heads)
-        self.used, self.idle = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
-    def bias(self, q, ctx):
-        return self.used * ctx.distances + self.idle
-""",
+        biased(
+            "self.used * ctx.distances + self.idle",
+            parameters="self.used, self.idle = (nn.Parameter(torch.ones(1)) for _ in range(2))",
+        ),
         "Every parameter has an effect",
         r"expected that mechanisms.broken.idle changes the output, .*look at Broken.bias",
     ),
@@ -119,33 +121,20 @@ BROKEN = {
         r"look at Broken.fast_path \(mine.py:11\)",
     ),
     "the future changes what a decoder does": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    causal_safe = True
-    def bias(self, q, ctx):
-        return -ctx.distances.abs() / ctx.lengths[:, None, None, None]
-""",
+        biased("-ctx.distances.abs() / ctx.lengths[:, None, None, None]", "causal_safe = True"),
         "Incremental decoding gives",
         r"look at Broken.bias \(mine.py:10\): causal_safe = True promises",
     ),
     "it counts columns of two sentences": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    cross_safe = True
-    def bias(self, q, ctx):
-        columns = torch.arange(ctx.length - ctx.queries, ctx.length)
-        return -(columns[:, None] - torch.arange(ctx.length)).abs()[None]
-""",
+        biased(
+            "-(torch.arange(ctx.queries)[:, None] - torch.arange(ctx.length)).abs()[None]",
+            "cross_safe = True",
+        ),
         "In cross-attention neither padding nor incremental",
         r"look at Broken.bias \(mine.py:10\): take positions from ctx.from_diagonal",
     ),
     "a decoder has no trees": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    causal_safe = needs_tree = True
-    def bias(self, q, ctx):
-        return ctx.tree.relations[:, None]
-""",
+        biased("ctx.tree.relations[:, None]", "causal_safe = needs_tree = True"),
         "Incremental decoding gives",
         "remove causal_safe",
     ),
@@ -160,63 +149,35 @@ BROKEN = {
         r"see its `neutral` and `set_neutral`",
     ),
     "it does not say that it needs trees": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    def bias(self, q, ctx):
-        return ctx.tree.relations[:, None]
-""",
+        biased("ctx.tree.relations[:, None]"),
         "It reads trees if",
         "set needs_tree = True",
     ),
     "a parameter is never used": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    def __init__(self, options, shape, heads=None):
-        super().__init__(options, shape, heads)
-        self.idle = nn.Parameter(torch.ones(1))
-    def bias(self, q, ctx):
-        return -ctx.distances.abs()
-""",
+        biased("-ctx.distances.abs()", parameters="self.idle = nn.Parameter(torch.ones(1))"),
         "gradient",
         r"expected a finite gradient of mechanisms.broken.idle, found none; .*use it in a stage",
     ),
     "a gradient is not a number": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    def __init__(self, options, shape, heads=None):
-        super().__init__(options, shape, heads)
-        self.slope = nn.Parameter(torch.zeros(1))
-    def bias(self, q, ctx):
-        return (0 * self.slope).sqrt() * ctx.distances
-""",
+        biased(
+            "(0 * self.slope).sqrt() * ctx.distances",
+            parameters="self.slope = nn.Parameter(torch.zeros(1))",
+        ),
         "gradient",
         r"expected a finite gradient of mechanisms.broken.slope, found nan or infinity",
     ),
     "it does nothing in training": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    def bias(self, q, ctx):
-        return torch.zeros(1) if self.training else -ctx.distances.abs()
-""",
+        biased("torch.zeros(1) if self.training else -ctx.distances.abs()"),
         "It changes the output",
         "expected an output different from that of plain attention in training, found the same",
     ),
     "it does nothing": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    def bias(self, q, ctx):
-        return torch.zeros(1)
-""",
+        biased("torch.zeros(1)"),
         "It changes the output",
         "list others in `examples`",
     ),
     "it forgets which heads it has": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    accepts_heads = True
-    def bias(self, q, ctx):
-        return torch.arange(4)[None, :, None, None] * ctx.distances
-""",
+        biased("torch.arange(4)[None, :, None, None] * ctx.distances", "accepts_heads = True"),
         "With heads=",
         r"expected no error, found RuntimeError: .*; look at Broken.bias \(mine.py:10\)",
     ),
@@ -233,16 +194,9 @@ BROKEN = {
         "include every option",
     ),
     "what is random is not in the checkpoint": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    def __init__(self, options, shape, heads=None):
-        super().__init__(options, shape, heads)
-        self.slope = float(torch.rand(1))
-    def bias(self, q, ctx):
-        return -self.slope * ctx.distances.abs()
-""",
+        biased("-self.slope * ctx.distances.abs()", parameters="self.slope = float(torch.rand(1))"),
         "loads the parameters of another",
-        r"look at Broken.__init__ \(mine.py:\d+\): keep random values",
+        r"look at Broken.make_parameters \(mine.py:12\): keep random values",
     ),
     "exponents of half precision overflow": (
         """class Broken(ScoreChange):
@@ -254,13 +208,9 @@ BROKEN = {
         "look at Broken.change_scores",
     ),
     "its code has a mistake": (
-        """class Broken(ScoreBias):
-    name = "broken"
-    def bias(self, q, ctx):
-        return ctx.distance
-""",
+        biased("ctx.distance"),
         "It can be built and run,",
-        r"found AttributeError: .*no attribute 'distance'.*; look at mine.py:10",
+        r"found AttributeError: .*no attribute 'distance'.*; look at mine.py:11",
     ),
     "it cannot be built": (
         """class Broken(ScoreBias):
@@ -292,54 +242,60 @@ def test_a_broken_mechanism_fails_with_a_line_that_helps(fault, tmp_path, monkey
     assert any(re.search(message, line) for line in lines), lines
 
 
-INPUTS = {  # what stands on the command line, and what the error says
-    "nosuch.py": "error: nosuch.py: no such file or folder",
-    "nosuch": "error: nosuch: there is no file, folder or module of this name; specify",
-    "notes.txt": "error: notes.txt: this is not a Python file",
-    "bare": "error: bare: the folder contains no __init__.py",
-    "nothing.py": "error: nothing.py: the module registers no mechanism; add the decorator",
-    "lacks.py": "error: lacks.py: Mine is not registered; add the decorator @register",
-    "mistake.py": "/mistake.py:2: the import failed with ZeroDivisionError: division by zero",
-    "syntax.py": "syntax.py:1: the import failed with SyntaxError: ",
-    "imports.py": "/imports.py:1: the import failed with ModuleNotFoundError: No module",
-    "taken.py": "/taken.py:6): the mechanism 'relative' is already registered",
-    "ends.py": "error: ends.py: the module calls sys.exit when it is imported",
-    "lacking.mine": "lacking/__init__.py:1: the import failed with ModuleNotFoundError: No module",
-    "faulty.mine": "faulty/__init__.py:1: the import failed with NameError: ",
-    "letters.py": "/letters.py:6): unseen = 'w' is not a tuple of strings; write",
-    "kinds.py": "/kinds.py:6): needs_labels = ('names',) is not a tuple of label types; write",
-    "treeless.py": "/treeless.py:6): needs_labels requires trees; add needs_tree = True",
-    "untried.py": "/untried.py:6): examples = () is empty",
-}
-FILES = {
-    "notes.txt": "words",
-    "nothing.py": "x = 1\n",
-    "lacks.py": HEAD.replace("@register", "") + 'class Mine(ScoreBias):\n    name = "mine"\n',
-    "mistake.py": "x = 1\ny = x / 0\n",
-    "syntax.py": "def def\n",
-    "imports.py": "import nosuch_module\n",
-    "taken.py": HEAD + 'class Mine(ScoreBias):\n    name = "relative"\n',
-    "ends.py": "import sys\nsys.exit(0)\n",
-    "lacking/__init__.py": "import nosuch_module\n",
-    "faulty/__init__.py": "nosuch\n",
-    "letters.py": HEAD + 'class Mine(ScoreBias):\n    name = "mine"\n    unseen = ("w")\n',
-    "kinds.py": HEAD + 'class Mine(ScoreBias):\n    name = "mine"\n    needs_labels = ("names",)\n',
-    "treeless.py": HEAD
-    + 'class Mine(ScoreBias):\n    name = "mine"\n    needs_labels = ("tags",)\n',
-    "untried.py": HEAD + 'class Mine(ScoreBias):\n    name = "mine"\n    examples = ()\n',
+def mine(attributes: str = "", name: str = "mine", head: str = HEAD) -> str:
+    return f'{head}class Mine(ScoreBias):\n    name = "{name}"\n    {attributes}\n'
+
+
+INPUTS = {  # what stands on the command line: its code, and what the error says
+    "nosuch.py": (None, "error: nosuch.py: no such file or folder"),
+    "nosuch": (None, "error: nosuch: there is no file, folder or module of this name; specify"),
+    "notes.txt": ("words", "error: notes.txt: this is not a Python file"),
+    "bare": (None, "error: bare: the folder contains no __init__.py"),
+    "nothing.py": ("x = 1\n", "error: nothing.py: the module registers no mechanism; add the"),
+    "lacks.py": (
+        mine(head=HEAD.replace("@register", "")),
+        "error: lacks.py: Mine is not registered; add the decorator @register",
+    ),
+    "mistake.py": (
+        "x = 1\ny = x / 0\n",
+        "/mistake.py:2: the import failed with ZeroDivisionError: division by zero",
+    ),
+    "syntax.py": ("def def\n", "syntax.py:1: the import failed with SyntaxError: "),
+    "imports.py": (
+        "import nosuch_module\n",
+        "/imports.py:1: the import failed with ModuleNotFoundError: No module",
+    ),
+    "taken.py": (mine(name="relative"), "/taken.py:6): the mechanism 'relative' is already"),
+    "ends.py": (
+        "import sys\nsys.exit(0)\n",
+        "error: ends.py: the module calls sys.exit when it is imported",
+    ),
+    "faulty.mine": (None, "faulty/__init__.py:1: the import failed with NameError: "),
+    "letters.py": (mine('unseen = ("w")'), ": unseen = 'w' is not a tuple of strings; write"),
+    "kinds.py": (
+        mine('needs_labels = ("names",)'),
+        "/kinds.py:6): needs_labels = ('names',) is not a tuple of label types; write",
+    ),
+    "treeless.py": (
+        mine('needs_labels = ("tags",)'),
+        "/treeless.py:6): needs_labels requires trees; add needs_tree = True",
+    ),
+    "untried.py": (mine("examples = ()"), "/untried.py:6): examples = () is empty"),
 }
 
 
 @pytest.mark.parametrize("argument", INPUTS)
 def test_input_that_cannot_be_checked_ends_in_one_line(argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for folder in ("bare", "lacking", "faulty"):
+    for folder in ("bare", "faulty"):
         (tmp_path / folder).mkdir()
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
+    (tmp_path / "faulty/__init__.py").write_text("nosuch\n")
+    code, error = INPUTS[argument]
+    if code:
+        (tmp_path / argument).write_text(code)
     ended = command(argument)
     assert (ended.code, ended.out) == (1, "")
-    assert INPUTS[argument] in ended.err and "\n" not in ended.err
+    assert error in ended.err and "\n" not in ended.err
 
 
 def test_a_specification_that_cannot_be_read_ends_before_any_check():
@@ -353,21 +309,17 @@ def test_without_arguments_the_command_says_what_it_needs():
     assert ended.code == 2 and "give a MODULE, or a --specification" in ended.err
 
 
-PACKAGE = """
-from fairseq_posattn import plugin
-from . import mechanism
-"""
-
-
-def test_a_folder_for_user_dir(tmp_path, monkeypatch):
-    """Its mechanism lies in a module of the folder, and its __init__.py imports the plug-in."""
+@pytest.mark.parametrize("argument", ["my_folder", "module_of_mine"])
+def test_a_folder_for_user_dir_or_a_module_by_its_name(argument, tmp_path, monkeypatch):
+    """The mechanism lies in a module of the folder, whose __init__.py imports the plug-in."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_folder").mkdir()
-    (tmp_path / "my_folder/__init__.py").write_text(PACKAGE)
-    alibi = (OWN / "alibi.py").read_text().replace("my_alibi", "in_a_folder")
-    (tmp_path / "my_folder/mechanism.py").write_text(alibi)
-    ended = command("my_folder")
-    assert (ended.code, ended.out.partition(":")[0]) == (0, "in_a_folder")
+    package = "from fairseq_posattn import plugin\nfrom . import mechanism\n"
+    (tmp_path / "my_folder/__init__.py").write_text(package)
+    alibi = (OWN / "alibi.py").read_text().replace("my_alibi", argument)
+    for path in ("my_folder/mechanism.py", "module_of_mine.py"):
+        (tmp_path / path).write_text(alibi)
+    assert command(argument).out.startswith(f"{argument}: ")
 
 
 @pytest.mark.long(ci=True)
@@ -381,13 +333,6 @@ def test_a_folder_gets_the_real_plugin_where_fairseq_is_installed(tmp_path):
     started = run(sys.executable, "-c", code, cwd=tmp_path, fresh=True)
     printed = started.stdout.splitlines()[-1]
     assert printed == f"{ROOT / 'fairseq_posattn/plugin.py'} True"
-
-
-def test_a_module_by_its_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    alibi = (OWN / "alibi.py").read_text().replace("my_alibi", "in_a_module")
-    (tmp_path / "module_of_mine.py").write_text(alibi)
-    assert command("module_of_mine").out.startswith("in_a_module: ")
 
 
 @pytest.mark.long

@@ -13,7 +13,6 @@ from fairseq_posattn.core.attention import (
     MECHANISMS,
     AttentionSpecification,
     KeyExpansion,
-    ValueTerm,
     pipeline,
     register,
 )
@@ -115,21 +114,6 @@ def test_what_the_classes_say_about_themselves():
     }
     whole = {name for name, mechanism in MECHANISMS.items() if not mechanism.accepts_heads}
     assert whole == {"block", "cnn", "local_soft", "tree_gcn", "tree_walk"}
-
-
-@pytest.mark.parametrize("specification", ["relative", "tree_relative", "relative(max=2)"])
-def test_a_bias_goes_through_the_fused_kernel(specification, monkeypatch):
-    """Without its value term, which needs the single steps, a mechanism goes through it, too."""
-    ctx = context(TREES)
-    module = attention(specification)
-    x, real = inputs(TREES, ctx), ctx.real.T
-    monkeypatch.setattr(pipeline, "ValueTerm", type("Nothing", (), {}))
-    monkeypatch.setattr(ValueTerm, "fused", True)
-    explicit, _ = module.with_weights(x, ctx)
-    with kernel_calls() as calls:
-        fused = module.output(x, ctx)
-    assert len(calls) == 1
-    torch.testing.assert_close(fused[real], explicit[real])
 
 
 @pytest.mark.parametrize("specification", [f"{ACROSS} + doubled", f"doubled + {ACROSS}"])

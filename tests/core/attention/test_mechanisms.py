@@ -212,78 +212,40 @@ def compare(specification, pieces, seed=3):
 
 
 SPECIFICATIONS = [
-    "relative(max=2)",
-    "relative(max=2, heads=1|2, shared_heads=false)",
-    "tree_relative(max=2)",
-    "tree_relative(max=2, shared_heads=false)",
-    "window(size=1)",
-    "window(size=3)",
-    "window(size=31)",  # wider than the sentence
-    "window(size=3, heads=0|3)",
-    "window(size=1, across=3)",
-    "window(size=3, across=3)",  # head 0 and the last one have one neighbour only
+    *("relative(max=2)", "relative(max=2, heads=1|2, shared_heads=false)"),
+    *("tree_relative(max=2)", "tree_relative(max=2, shared_heads=false)"),
+    *("window(size=1)", "window(size=3)", "window(size=31)", "window(size=3, heads=0|3)"),
+    *("window(size=1, across=3)", "window(size=3, across=3)"),
     "window(size=31, across=3, heads=0|2)",
-    "directional",
-    "directional(strict=true)",
-    "directional(heads=1-3)",
-    "gaussian",
-    "gaussian(heads=2)",
-    "local_hard(reach=1)",
-    "local_hard(reach=2, heads=1|2)",
+    *("directional", "directional(strict=true)", "directional(heads=1-3)"),
+    *("gaussian", "gaussian(heads=2)"),
+    *("local_hard(reach=1)", "local_hard(reach=2, heads=1|2)"),
     "local_soft",
-    "temperature",
-    "temperature(heads=0|1)",
-    "direct_absolute",
-    "direct_absolute(heads=3)",
-    "direct_relative",
-    "direct_relative(t=3)",  # clipped on both sides
-    "direct_relative(t=3, symmetric=true)",
-    "convolved_1d",
-    "convolved_1d(heads=1|2)",
-    "convolved_2d",
-    "convolved_2d(heads=0)",
-    "parent_scaled",
-    "parent_scaled(heads=1)",
-    "alibi",
-    "alibi(sides=one_sided)",
-    "alibi(sides=one_sided, heads=1|2)",
-    "alibi(sides=learnt, heads=0-2)",
-    "alibi(offset=0.5)",
-    "t5_bias",
-    "t5_bias(buckets=4, max=3)",
-    "t5_bias(buckets=8, max=5, scaled=false, heads=1)",
+    *("temperature", "temperature(heads=0|1)"),
+    *("direct_absolute", "direct_absolute(heads=3)"),
+    *("direct_relative", "direct_relative(t=3)", "direct_relative(t=3, symmetric=true)"),
+    *("convolved_1d", "convolved_1d(heads=1|2)"),
+    *("convolved_2d", "convolved_2d(heads=0)"),
+    *("parent_scaled", "parent_scaled(heads=1)"),
+    *("alibi", "alibi(sides=one_sided)", "alibi(sides=one_sided, heads=1|2)"),
+    *("alibi(sides=learnt, heads=0-2)", "alibi(offset=0.5)"),
+    *("t5_bias", "t5_bias(buckets=4, max=3)", "t5_bias(buckets=8, max=5, scaled=false, heads=1)"),
     "t5_bias(shared=nothing, heads=2|3)",
-    "rope",
-    "rope(base=2.5)",
-    "rope(layout=halves, base=10)",
-    "rope(heads=0|3)",
-    "disentangled",
-    "disentangled(max=2)",
+    *("rope", "rope(base=2.5)", "rope(layout=halves, base=10)", "rope(heads=0|3)"),
+    *("disentangled", "disentangled(max=2)"),
     "disentangled(max=3, position_to_content=false, heads=1|2)",
-    "disentangled(max=1, content_to_position=false)",
-    "disentangled(max=3, p2c=program)",
-    "tree_supervised",
-    "tree_supervised(scores=biaffine)@0",
+    *("disentangled(max=1, content_to_position=false)", "disentangled(max=3, p2c=program)"),
+    *("tree_supervised", "tree_supervised(scores=biaffine)@0"),
     "tree_supervised(scores=biaffine, heads=1|3)@0",
-    "tree_labels",
-    "tree_labels(shared_heads=false, heads=1|2)",
-    "tree_window(hops=0)",
-    "tree_window(hops=1)",
-    "tree_window(hops=2, heads=1|2)",
-    "tree_window(hops=2, direction=up)",
-    "tree_window(hops=1, direction=down)",
-    "tree_distance",
-    "tree_distance(max=2, heads=0|3)",
-    "tree_distance(kind=gaussian)",
+    *("tree_labels", "tree_labels(shared_heads=false, heads=1|2)"),
+    *("tree_window(hops=0)", "tree_window(hops=1)", "tree_window(hops=2, heads=1|2)"),
+    *("tree_window(hops=2, direction=up)", "tree_window(hops=1, direction=down)"),
+    *("tree_distance", "tree_distance(max=2, heads=0|3)", "tree_distance(kind=gaussian)"),
     "tree_distance(kind=gaussian, heads=2)",
-    "deps_san",
-    "deps_san(sigma=2.5, furthest=1, heads=1|2)",
-    "tree_depth_relative",
-    "tree_depth_relative(max=1, shared_heads=false)",
-    "tree_depth_bias",
-    "tree_depth_bias(max=1, heads=1|2)",
-    "brackets",
-    "brackets(max=1, shared_heads=false)",
+    *("deps_san", "deps_san(sigma=2.5, furthest=1, heads=1|2)"),
+    *("tree_depth_relative", "tree_depth_relative(max=1, shared_heads=false)"),
+    *("tree_depth_bias", "tree_depth_bias(max=1, heads=1|2)"),
+    *("brackets", "brackets(max=1, shared_heads=false)"),
 ]
 TOGETHER = [
     "relative(max=2, shared_heads=false) + tree_relative(max=2)",
@@ -328,7 +290,6 @@ def random_brackets(seed):
 @pytest.mark.parametrize("specification", ["brackets", "brackets(max=2, shared_heads=false)"])
 @pytest.mark.parametrize("seed", range(12))
 def test_any_brackets_equal_the_loops(specification, seed):
-    """Alone, in a batch with padding on either side, and step by step; gradients, too."""
     module, tree = attention(specification, seed), random_tree(11, seed)
     depths = slow.open_brackets(random_brackets(seed))
     ctx = replace(context([tree]), tree=None, brackets=torch.tensor([depths]), causal=True)
@@ -340,21 +301,6 @@ def test_any_brackets_equal_the_loops(specification, seed):
     torch.testing.assert_close(weights[0], expected_weights)
     torch.testing.assert_close(module(x, ctx)[0][:, 0], expected)
     check_same_gradients(module, (out[:, 0], expected))
-    for left in (False, True):
-        own = slice(2, None) if left else slice(0, -2)
-        many = context([random_tree(13, 1), tree], left=left)
-        many.brackets[1, own] = ctx.brackets[0]
-        many = replace(many, tree=None, causal=True, cache={})
-        together = inputs([random_tree(13, 1), tree], many, left)
-        together[own, 1] = x[:, 0]
-        torch.testing.assert_close(module(together, many)[0][own, 1], expected)
-    q, k, v = module.project(x)
-    for i in range(len(depths)):
-        now = AttentionContext(i + 1, x.device, queries=1, causal=True)
-        now.brackets = ctx.brackets[:, : i + 1]
-        seen = (part[:, :, : i + 1] for part in (k, v))
-        step, _ = module.attend(x[i : i + 1], q[:, :, i : i + 1], *seen, now)
-        torch.testing.assert_close(step[0, 0], expected[i])
 
 
 def check_same_gradients(module, outs):
@@ -493,11 +439,6 @@ def test_published_counts_of_convoluted_attention(specification, count):
 @pytest.mark.parametrize(
     ("specification", "count"),
     [
-        ("window", 0),
-        ("window(across=3)", 0),
-        ("directional", 0),
-        ("parent_scaled", 0),
-        ("gaussian", 3 * 8),
         ("relative", 3 * 2 * 33 * 64),
         ("relative(shared_heads=false)", 33 * 512 * 2 * 3),  # as published: 0.1 M
         ("tree_relative", 3 * 2 * 33 * 64),
@@ -506,16 +447,7 @@ def test_published_counts_of_convoluted_attention(specification, count):
         ("local_soft", 3 * (512 * 512 + 2 * 512)),
         ("block", 3 * (14 * 512 * 512 + 9 * 512)),
         ("cnn", 3 * 2 * (512 * 512 + 7 * 512 + 4 * 512)),
-        ("alibi", 0),
-        ("alibi(sides=learnt)", 3 * 2 * 8),
-        ("t5_bias(shared=nothing)", 3 * 8 * 32),
-        ("rope", 0),
         ("disentangled", 3 * (2 * 512 * 512 + 1024 * 512)),  # each layer by itself has the vectors
-        ("tree_window", 0),
-        ("tree_distance", 3 * 8 * 10),
-        ("tree_distance(kind=gaussian)", 3 * 8),
-        ("tree_depth_relative", 3 * 2 * 33 * 64),
-        ("tree_depth_bias", 3 * 8 * 10),
         ("cnn(separable=false)", 3 * 2 * (7 * 512 * 512 + 3 * 512)),
     ],
 )

@@ -86,21 +86,6 @@ def test_weights_and_contexts_as_the_slow_loops_give_them(kind, options, seed):
         torch.testing.assert_close(combined[b, :length], output)
 
 
-@pytest.mark.parametrize("clamp", CLAMPS)
-def test_mu_and_sigma_as_the_slow_loop_gives_them(clamp):
-    attention = random_attention("positional", clamp=clamp, seed=3)
-    generator = attention.generator
-    h, _ = states(6)
-    for length in (6, 20):  # its own, and one given
-        mu, sigma, _ = generator(h, torch.tensor([length]))
-        layers = [(layer.weight, layer.bias) for layer in (generator.to_mu, generator.to_sigma)]
-        expected = slow.positions_of_attention(
-            h[0], list(generator.compress.parameters()), *layers, clamp, length=length
-        )
-        torch.testing.assert_close(mu[0], torch.stack(list(expected[0])))
-        torch.testing.assert_close(sigma[0], torch.stack(list(expected[1])))
-
-
 def test_the_two_readings_of_the_clamp_lie_on_either_side_of_the_present():
     h, lengths = states(6, 6, 6)
     present = torch.arange(6, dtype=torch.float64) / 6
