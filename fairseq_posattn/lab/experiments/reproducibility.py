@@ -26,10 +26,9 @@ from fairseq_posattn.lab.experiments.runs import (
     fingerprint_of,
 )
 from fairseq_posattn.lab.experiments.scoring import logs
-from fairseq_posattn.lab.experiments.tables import Cell, Line
+from fairseq_posattn.lab.experiments.tables import Line, Result
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
-from fairseq_posattn.lab.scoring.cells import NONE
-from fairseq_posattn.lab.scoring.plain_tables import Marked, Table, markdown
+from fairseq_posattn.lab.scoring.tables import NONE, Cell, Table, markdown
 from fairseq_posattn.lab.scoring.training_log import read_training
 
 PAGE, PREPARED = "reproducibility.md", "data.called"
@@ -44,7 +43,7 @@ CHOICES = (
     "data, without a control. averaged, beam and lenpen are options of translation."
 )
 Section = Iterator[str]
-Cells = list[str | Marked]
+Cells = list[str | Cell]
 
 
 @dataclass(frozen=True)
@@ -100,20 +99,20 @@ def models(facts: Facts) -> Section:
         runs = facts.of_system[line.row.system]
         seeds = ", ".join(str(run.record.seed) for run in runs)
         parameters = line.training.parameters if line.training else None
-        row: Cells = [Marked(line.row.title, is_code=True), line.row.size]
-        row += [f"{len(runs)} (seeds {seeds})", *map(bounded, line.cells.values())]
+        row: Cells = [Cell(line.row.title, is_code=True), line.row.size]
+        row += [f"{len(runs)} (seeds {seeds})", *map(bounded, line.results.values())]
         row += [f"{parameters:,}" if parameters else NONE, training_time(runs)]
         rows.append(row)
-    head = ["model", "size", "runs", *facts.lines[0].cells, "parameters", "training"]
+    head = ["model", "size", "runs", *facts.lines[0].results, "parameters", "training"]
     yield from markdown([Table("", head, rows, [NOTE])])
 
 
-def bounded(cell: Cell) -> str:
-    if cell.system is None or cell.main is None:
+def bounded(result: Result) -> str:
+    if result.system is None or result.main is None:
         return NONE
-    ends = known(cell.main.interval)
+    ends = known(result.main.interval)
     shown = f" ({ends[0]:.2f} to {ends[1]:.2f})" if ends else ""
-    return f"{cell.system.main_score} {cell.main.score:.2f}{shown}"
+    return f"{result.system.main_score} {result.main.score:.2f}{shown}"
 
 
 def training_time(runs: Sequence[Run]) -> str:
@@ -141,14 +140,14 @@ def hyper_parameters(facts: Facts) -> Section:
     chosen = [choices(facts, line) for line in facts.lines]
     names = dict.fromkeys(name for of_model in chosen for name in of_model)
     shared = [name for name in names if len({one.get(name) for one in chosen}) == 1]
-    rows: list[Cells] = [[Marked(n, is_code=True), chosen[0][n] or "yes"] for n in shared]
+    rows: list[Cells] = [[Cell(n, is_code=True), chosen[0][n] or "yes"] for n in shared]
     tables = [Table("All models", ["option", "value"], rows)] if shared else []
     if len(shared) < len(names):
         rows = []
         for line, of_model in zip(facts.lines, chosen, strict=True):
             own = [f"{name} {of_model[name]}".strip() for name in of_model if name not in shared]
-            title = Marked(line.row.title, is_code=True)
-            rows.append([title, line.row.size, Marked("; ".join(own), is_code=True)])
+            title = Cell(line.row.title, is_code=True)
+            rows.append([title, line.row.size, Cell("; ".join(own), is_code=True)])
         tables.append(Table("What differs", ["model", "size", "options"], rows))
     yield from (*markdown(tables), "", CHOICES, "")
     yield told_by_recipe("How they were chosen", facts.place.content.chosen, "chosen")

@@ -146,10 +146,11 @@ def check_scoring(place: Workplace) -> None:
 
     For example, its tokeniser may not be installed. This is checked before training starts.
     """
-    from fairseq_posattn.lab.scoring.metrics.scores import Settings
+    from fairseq_posattn.lab.scoring.metrics.scores import Scoring
+    from fairseq_posattn.lab.scoring.request import ScoreRequest
 
-    chosen = place.content.evaluation.score
-    Settings(place.content.target, chosen.get("tokenize")).bleu()
+    target, tokenize = place.content.target, place.content.evaluation.score.get("tokenize")
+    Scoring([], ScoreRequest(hypotheses=[], target_lang=target, tokenize=tokenize)).bleu()
 
 
 def labels_of(place: Workplace, test: str) -> dict[str, Path]:

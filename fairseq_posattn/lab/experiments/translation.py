@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -44,12 +43,13 @@ from fairseq_posattn.lab.experiments.tables import (
     Results,
     lines_of,
     main_of,
+    table_of,
     write_parts,
     write_sweep,
-    write_tables,
 )
 from fairseq_posattn.lab.experiments.training import command_of, run_of
 from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
+from fairseq_posattn.lab.scoring.tables import write_tables
 
 WITHOUT = {"corpora": "--corpora {} does not apply to a recipe with one corpus; omit this option"}
 
@@ -198,7 +198,7 @@ class Translation(Experiment):
 
         def write() -> None:
             lines = lines_of(rows, tests, results, baselines or first_of_sizes(rows))
-            print("\n".join(write_tables(lines, self.place.work / "table")))
+            print("\n".join(write_tables([table_of(lines)], self.place.work / "table")))
             published = self.place.content.evaluation.published
             write_parts(first.values(), published, self.place.work / "subsets")
             write_page(self.place, self.plan, lines, runs)
@@ -297,4 +297,4 @@ def print_scores(path: Path) -> None:
     from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
     print("\n".join(lines(read_record(ScoredSystem, path, "evaluate again"))), flush=True)
-    print(f"{path}: the scores were written to this file", file=sys.stderr)
+    say(f"{path}: the scores were written to this file")

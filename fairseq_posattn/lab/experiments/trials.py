@@ -30,8 +30,7 @@ from fairseq_posattn.lab.experiments.runs import FINISHED, Run, RunRecord, finge
 from fairseq_posattn.lab.experiments.training import OURS, TOTAL
 from fairseq_posattn.lab.experiments.trial_tools import TrialTools
 from fairseq_posattn.lab.experiments.workplace import Place, Plan
-from fairseq_posattn.lab.scoring import plain_tables
-from fairseq_posattn.lab.scoring.plain_tables import Table
+from fairseq_posattn.lab.scoring.tables import Table, markdown, write_tables
 
 AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
@@ -265,8 +264,8 @@ class Trial(TrialTools):
             of_models.setdefault(run.record.name, []).append(run)
         tables = self.tables(rows, results, baseline)
         if start:
-            plain_tables.write(tables, start)
-        print("\n".join(plain_tables.markdown(tables)), flush=True)
+            write_tables(tables, start)
+        print("\n".join(markdown(tables)), flush=True)
         if start:
             try:
                 self.draw(rows, results, of_models)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fairseq_posattn.io.records import known
-from fairseq_posattn.lab.scoring.cells import NONE
 from fairseq_posattn.lab.scoring.head_record import Head, Heads
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
+from fairseq_posattn.lab.scoring.tables import NONE
 
 MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "entropy": ("Entropy, in nats", "{:.2f}".format),

@@ -65,13 +65,12 @@ def page(
     script = (PAGE / "page.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()  # the page's CSP allows only this script
     compared = [system for system in systems if system.baseline]
+    tests, columns = by_test(systems), score_tables.score_columns(systems)
     environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined
     )
     environment.globals |= {
-        "score_rows": score_tables.score_rows,
         "unique_names": unique_names,
-        "about_test": about_test,
     }
     return environment.get_template("page.html").render(
         title=title,
@@ -80,14 +79,14 @@ def page(
         script_digest=f"sha256-{base64.b64encode(digest).decode()}",
         facts=facts(systems),
         looks=plotter.looks,
-        tests=by_test(systems),
-        columns=score_tables.score_columns(systems),
+        tests=tests,
+        columns=columns,
+        scores=score_tables.score_tables(systems, columns, about_test),
         compared=compared,
         signatures=score_tables.signatures(systems),
-        differences=score_tables.differences(compared),
+        differences=score_tables.difference_tables(compared, len(tests) > 1),
         different=side_by_side.all_pairs(compared),
         gaps=gaps(compared, plotter),
-        orders=score_tables.ORDERS,
         plots=[s for s in (*grouped(systems, plotter), *speeds(systems, plotter)) if s.tests],
         heads=head_maps.all_heads(systems),
         extra=[*parts(systems), *extra],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from fairseq_posattn.lab.report import score_tables
 from fairseq_posattn.lab.report.figures import HALF, KINDS, THIRD, WORD_KINDS, Plotter, main_of
 from fairseq_posattn.lab.report.head_maps import MapGroup
+from fairseq_posattn.lab.report.score_tables import gap_table
 from fairseq_posattn.lab.report.systems import (
     buckets_of,
     by_test,
@@ -19,8 +19,8 @@ from fairseq_posattn.lab.report.systems import (
     words_of,
 )
 from fairseq_posattn.lab.scoring.part_tables import part_tables
-from fairseq_posattn.lab.scoring.plain_tables import Table
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
+from fairseq_posattn.lab.scoring.tables import Table
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}
 INTERVALS = "Thin lines are 95 % intervals over sentences and, for several runs, over trainings."
@@ -28,11 +28,11 @@ INTERVALS = "Thin lines are 95 % intervals over sentences and, for several runs,
 
 @dataclass(frozen=True)
 class TestSet:
-    """The systems, figures and table rows of one test set in a section."""
+    """The systems, figures and tables of one test set in a section."""
 
     systems: list[ScoredSystem]
     figures: list[Markup]
-    rows: dict[str, list] = field(default_factory=dict)
+    tables: Sequence[Table] = ()
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ExtraSection:
     id: str
     title: str
     figures: Sequence[Markup] = ()
-    tables: Sequence[Table] = field(default_factory=tuple)
+    tables: Sequence[Table] = ()
     groups: Sequence[MapGroup] = ()
 
 
@@ -84,9 +84,10 @@ def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet
         gaps_of,
         lambda group, name: [plotter.gaps(group, m, f"gap-{m}-{name}") for m in MEASURES],
     )
-    for one in found.values():
-        one.rows.update({t: score_tables.gap_rows(one.systems, m) for m, t in MEASURES.items()})
-    return found
+    return {
+        test: replace(one, tables=[gap_table(one.systems, m, t) for m, t in MEASURES.items()])
+        for test, one in found.items()
+    }
 
 
 def grouped(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:

@@ -391,3 +391,14 @@ def test_a_language_that_cannot_be_scored_is_told_at_once(tmp_path):
         pytest.raises(InputError, match="--target-lang ja: "),
     ):
         check_scoring(place)
+
+
+def test_a_trial_without_its_class(tmp_path):
+    (tmp_path / "recipe.toml").touch()
+    assert trial_class(tmp_path / "recipe.toml") is None
+    (tmp_path / "trial.py").write_text("class Recipe: pass\n")
+    with pytest.raises(InputError, match=r"trial\.py: the file contains no class Recipe derived"):
+        trial_class(tmp_path / "recipe.toml")
+    (tmp_path / "trial.py").write_text("import no_such_module\n")
+    with pytest.raises(InputError, match=r"cannot be imported .*no_such_module"):
+        trial_class(tmp_path / "recipe.toml")
