@@ -14,7 +14,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from scipy import stats
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.scoring.metrics.comparison import compared_runs, marked
+from fairseq_posattn.lab.scoring.metrics.comparison import marked
 from fairseq_posattn.lab.scoring.metrics.runs import (
     Pair,
     Samples,
@@ -311,19 +311,6 @@ def test_the_smallest_exact_p(before, after):
         difference = statistics.mean(rest) - statistics.mean(values[k] for k in chosen)
         found.append(abs(difference) >= observed - 1e-9)
     assert smallest_exact(before, after) == pytest.approx(sum(found) / len(found))
-
-
-def test_everything_together():
-    metric = BLEU(references=[REFERENCE])
-    tables = [counted_by(metric, runs) for runs in (WORSE, GOOD)]
-    pair = {"BLEU": Pair(metric, *tables)}
-    found = compared_runs(pair, Samples(500, 500, seed=1))["BLEU"]
-    assert found.difference == pytest.approx(mean_score(metric, GOOD) - mean_score(metric, WORSE))
-    assert found.interval[0] < found.difference < found.interval[1]
-    assert found == compared_runs(pair, Samples(500, 500, seed=1))["BLEU"]
-    equal = {"BLEU": Pair(metric, tables[1], tables[1])}
-    same = compared_runs(equal, Samples(200, 200, seed=1))["BLEU"]
-    assert (same.difference, same.randomisation_p, same.welch_p) == (0.0, 1.0, 1.0)
 
 
 def test_marks_of_several_scores_are_those_after_holm():
