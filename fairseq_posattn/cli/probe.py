@@ -29,7 +29,7 @@ def main() -> None:
     from fairseq_posattn.io.records import as_document
     from fairseq_posattn.lab.probing.results import read_probes
     from fairseq_posattn.lab.probing.tables import Results, all_tables
-    from fairseq_posattn.lab.scoring.plain_tables import markdown, write
+    from fairseq_posattn.lab.scoring.tables import markdown, write_tables
 
     others, paths = [read_probes(path) for path in request.results], [*request.results]
     if request.json and (request.path or request.vectors):
@@ -43,7 +43,7 @@ def main() -> None:
     tables = all_tables(Results(others, paths))
     print("\n".join(markdown(tables)))
     if request.table:
-        write(tables, Path(request.table))
+        write_tables(tables, Path(request.table))
 
 
 def command() -> None:

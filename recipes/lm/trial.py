@@ -19,8 +19,7 @@ from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe_content import Options, TrialRow
 from fairseq_posattn.lab.experiments.runs import Run
 from fairseq_posattn.lab.experiments.trials import Results, Trial
-from fairseq_posattn.lab.scoring.cells import NONE
-from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
+from fairseq_posattn.lab.scoring.tables import NONE, Cell, Table, mean_cell
 
 FILES = {"ptb": "ptb.{}.txt", "wikitext-2": "wiki.{}.tokens"}
 SPLITS = ("train", "valid", "test")
@@ -113,10 +112,10 @@ def table(rows: Sequence[TrialRow], results: Results, corpus: str) -> Table:
     for row in rows:
         runs, known = results[row.name, corpus], row.published.get(corpus, {})
         millions = f"{known['parameters']:g} M" if known else NONE
-        cells: list[str | Figures] = [Figures([runs[0]["parameters"]], 0), millions]
+        cells: list[str | Cell] = [mean_cell([runs[0]["parameters"]], 0), millions]
         for split in SPLITS[1:]:
             for name in ("per_word", "as_published"):
-                cells.append(Figures([run[split][name] for run in runs]))
+                cells.append(mean_cell([run[split][name] for run in runs]))
             cells.append(f"{known[split]:.2f}" if known else NONE)
         lines.append([row.shown, *cells])
     return Table(f"Perplexity on {corpus}", head, lines)

@@ -25,7 +25,7 @@ from fairseq_posattn.lab.experiments.recipe_content import TrialRow
 from fairseq_posattn.lab.experiments.runs import Run
 from fairseq_posattn.lab.experiments.trials import Results, Trial
 from fairseq_posattn.lab.scoring import generate_log
-from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
+from fairseq_posattn.lab.scoring.tables import Cell, Table, mean_cell
 from fairseq_posattn.lab.scoring.training_log import read_training
 
 LONGER = "longer"
@@ -140,9 +140,9 @@ def table(measure: str, rows: Sequence[TrialRow], results: Results) -> Table:
     lines = []
     for row in rows:
         [runs] = [found for (model, _), found in results.items() if model == row.name]
-        cells: list[str | Figures] = [f"`{row.training['arch']}`"]
-        cells.append(Figures([runs[0]["parameters"]], 0))
-        cells += [Figures(shares(runs, column, measure), 1, as_range=True) for column in heads]
+        cells: list[str | Cell] = [f"`{row.training['arch']}`"]
+        cells.append(mean_cell([runs[0]["parameters"]], 0))
+        cells += [mean_cell(shares(runs, column, measure), 1, as_range=True) for column in heads]
         lines.append(cells)
     title = f"Accuracy in % by {measure.removesuffix('s')}"
     if len(next(iter(results.values()))) > 1:

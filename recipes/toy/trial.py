@@ -15,7 +15,7 @@ from fairseq_posattn.lab.experiments.recipe_content import TrialRow
 from fairseq_posattn.lab.experiments.runs import Run
 from fairseq_posattn.lab.experiments.trials import Results, Trial
 from fairseq_posattn.lab.scoring import generate_log
-from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
+from fairseq_posattn.lab.scoring.tables import Cell, Table, mean_cell
 from fairseq_posattn.lab.scoring.training_log import TRAIN, read_training
 
 AGAIN = "delete the work folder of the recipe and start recipes/toy/run.sh again"
@@ -117,13 +117,13 @@ class Recipe(Trial):
         for row in rows:
             [runs] = [found for (model, _), found in results.items() if model == row.name]
             signature = runs[0]["signature"]
-            cells: list[str | Figures] = [row.shown, Figures([run["bleu"] for run in runs], 1)]
-            cells += [Figures([100 * run["exact"][kind] for run in runs], 1) for kind in KINDS]
+            cells: list[str | Cell] = [row.shown, mean_cell([run["bleu"] for run in runs], 1)]
+            cells += [mean_cell([100 * run["exact"][kind] for run in runs], 1) for kind in KINDS]
             if learnt:
                 found = [run["attachment"] for run in runs if "attachment" in run]
-                cells.append(Figures(found, 1) if found else "")
-            cells.append(Figures([runs[0]["parameters"]], 0))
-            cells += [Figures([run[name] for run in runs], 0) for name in SPEEDS]
+                cells.append(mean_cell(found, 1) if found else "")
+            cells.append(mean_cell([runs[0]["parameters"]], 0))
+            cells += [mean_cell([run[name] for run in runs], 0) for name in SPEEDS]
             lines.append(cells)
         parents = ["parents found"] if learnt else []
         speeds = ["training words/s", "decoded sentences/s"]
@@ -190,7 +190,7 @@ def speed_and_size(folder: Path) -> dict[str, Any]:
     """Return the number of parameters, and the speeds of training and translation."""
     log = folder / "train.log"
     training = read_training([str(log)])
-    speeds = list(training.speeds.get(TRAIN, {}).values())
+    speeds = training.speeds(TRAIN)
     if not training.parameters or not speeds:
         raise InputError(f"{log} does not contain the model's size and speed; {AGAIN}")
     translated = generate_log.translated(str(folder / "generate.log"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -25,9 +25,8 @@ from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe_content import Options, TrialRow
 from fairseq_posattn.lab.experiments.runs import Run
 from fairseq_posattn.lab.experiments.trials import Results, Trial
-from fairseq_posattn.lab.scoring.cells import NONE
 from fairseq_posattn.lab.scoring.json_values import Number, Whole
-from fairseq_posattn.lab.scoring.plain_tables import Figures, Table, p_values
+from fairseq_posattn.lab.scoring.tables import NONE, Cell, Table, mean_cell, p_value
 from fairseq_posattn.lab.scoring.training_log import finite, read_training
 from fairseq_posattn.text.tagging.accuracy import GROUPS, read_curve
 
@@ -269,13 +268,35 @@ def treebank_table(
     lines = []
     for treebank in treebanks:
         for row in rows:
-            cells: list[str | Figures] = [treebank, row.shown, Figures(ours[treebank][row.name])]
+            cells: list[str | Cell] = [treebank, row.shown, mean_cell(ours[treebank][row.name])]
             cells += [p.get((treebank, row.name), NONE)] if p else []
             cells.append(shown(published.get(treebank, {}).get(row.name)))
             lines.append(cells)
     note = "accuracy: our mean ± standard deviation over the seeds."
     more = "p: Welch's t-test over the seeds, with Holm's correction for all tests of the table."
     return Table("Accuracy over all words", head, lines, [f"{note} {more}" if p else note])
+
+
+def p_values(
+    figures: Mapping[str, Mapping[str, Sequence[float]]], baseline: str
+) -> dict[tuple[str, str], str]:
+    """Return the p-values of Welch's t-test between each model and the baseline on each treebank.
+
+    Holm's correction is applied over all p-values.
+
+    figures: the accuracies of all runs, by treebank and by model.
+    """
+    # imported here, because a dry run does not require numpy
+    from fairseq_posattn.lab.scoring.statistics import holm, welch
+
+    raw = {}
+    for treebank, models in figures.items():
+        for model, values in models.items():
+            p = welch(models.get(baseline, ()), values)
+            if p is not None and model != baseline:
+                raw[treebank, model] = p
+    corrected = holm(list(raw.values()))
+    return {pair: p_value(p) for pair, p in zip(raw, corrected, strict=True)}
 
 
 def read_published() -> dict[str, dict[str, float]]:

@@ -63,7 +63,8 @@ def results(folder: Path) -> None:
 def table(folder: Path) -> Command:
     """The tables in all three formats, from results that lie there."""
     from fairseq_posattn.lab.experiments.recipe_content import Row
-    from fairseq_posattn.lab.experiments.tables import lines_of, write_tables
+    from fairseq_posattn.lab.experiments.tables import lines_of, table_of
+    from fairseq_posattn.lab.scoring.tables import write_tables
 
     rows = [Row("sequence", "base"), Row("csan_2d", "base", published={"test": 28.18})]
     found = {
@@ -74,7 +75,7 @@ def table(folder: Path) -> Command:
 
     def write_all() -> None:
         lines = lines_of(rows, ["dev", "test"], found, ["sequence"])
-        print("\n".join(write_tables(lines, folder / "out")))
+        print("\n".join(write_tables([table_of(lines)], folder / "out")))
 
     return Command(write_all)
 

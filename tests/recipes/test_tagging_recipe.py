@@ -7,6 +7,7 @@ import pytest
 
 from fairseq_posattn.lab.experiments.recipe import read_content
 from fairseq_posattn.lab.experiments.recipe_content import TrialContent, TrialRow
+from fairseq_posattn.lab.scoring.statistics import welch
 from support.commands import ROOT, script
 from support.experiments import Experiment
 
@@ -149,6 +150,18 @@ def test_means_and_deviations():
     assert trial.macro(results, ["A", "B"], "conv", "oov_accuracy") == "–"
     (line,) = trial.macro_table([row], results, ["A", "B"]).rows
     assert line[:3] == ["conv", "86.50 ± 2.12", "94.21"]
+
+
+def test_tests_over_seeds_are_corrected_together():
+    """Two tests: the smaller p is doubled, the larger one stays (Holm)."""
+    figures = {"t": {"base": [1.0, 2.0, 3.0], "x": [8.0, 9.0, 11.0], "y": [3.0, 4.0, 6.0]}}
+    of_x, of_y = (welch(figures["t"]["base"], figures["t"][name]) for name in ("x", "y"))
+    assert of_x < of_y and 2 * of_x > 0.001
+    assert trial.p_values(figures, "base") == {
+        ("t", "x"): f"{2 * of_x:.3f}",
+        ("t", "y"): f"{of_y:.3f}",
+    }
+    assert trial.p_values({"t": {"base": [1.0], "x": [2.0]}}, "base") == {}
 
 
 def test_a_run_that_has_stopped_keeps_its_last_accuracy():

@@ -2,10 +2,16 @@
 
 import base64
 
+from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.trees.drawing import depths
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&$x$"
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+
+
+def request(target: str = "", tokenize: str | None = None, **options) -> ScoreRequest:
+    """Return a request without texts, for their tests as lists of lines."""
+    return ScoreRequest(hypotheses=[], target_lang=target, tokenize=tokenize, **options)
 
 
 def packed(layers, heads, pieces, weight, keys=None):

@@ -6,6 +6,7 @@ cluster, a line is written when a run starts a new step, and otherwise at most o
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
@@ -58,24 +59,17 @@ class Board:
 
     def draw(self, above: str = "") -> None:
         """Redraw all lines; if `above` is given, print it permanently above them."""
-        width = terminal_width()
+        width = max(20, shutil.get_terminal_size().columns)
         lines = [visible(f"{name}: {text}")[: width - 1] for name, text in self.lines.items()]
+        shown = [visible(above), *lines] if above else lines
         begin = UP_AND_CLEAR.format(self.drawn) if self.drawn else ""
-        self.out.write(
-            begin + "".join(f"{line}\n" for line in [*([visible(above)] if above else []), *lines])
-        )
+        self.out.write(begin + "".join(f"{line}\n" for line in shown))
         self.out.flush()
         self.drawn = len(lines)
 
     def print(self, line: str) -> None:
         self.out.write(f"{visible(line)}\n")
         self.out.flush()
-
-
-def terminal_width() -> int:
-    import shutil
-
-    return max(20, shutil.get_terminal_size().columns)
 
 
 class LogReader:
@@ -131,12 +125,11 @@ class TrainingProgress:
                 self.valid = f"valid loss {found.loss} after {self.done:,}"
 
     def __str__(self) -> str:
-        if not self.updates:
-            return ", ".join(
-                filter(None, [f"epoch {self.epoch}, update {self.done:,}", self.valid])
-            )
-        parts = [f"update {self.done:,} of {self.updates:,}", self.valid, self.time_left()]
-        return ", ".join(part for part in parts if part)
+        if self.updates:
+            parts = [f"update {self.done:,} of {self.updates:,}", self.valid, self.time_left()]
+        else:
+            parts = [f"epoch {self.epoch}, update {self.done:,}", self.valid]
+        return ", ".join(filter(None, parts))
 
     def time_left(self) -> str:
         """Return the estimated remaining time, or an empty string if it is unknown."""

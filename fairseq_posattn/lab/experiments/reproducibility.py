@@ -11,8 +11,7 @@ from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.experiments.runs import AGAIN, RECORD, Run, RunRecord
 from fairseq_posattn.lab.experiments.study import StoredRecord
 from fairseq_posattn.lab.experiments.translation_setup import TranslationSetup
-from fairseq_posattn.lab.scoring.cells import NONE
-from fairseq_posattn.lab.scoring.plain_tables import Marked, Table, markdown
+from fairseq_posattn.lab.scoring.tables import NONE, Cell, Table, markdown
 
 PAGE, PREPARED = "reproducibility.md", "data.called"
 OPTIONS = (
@@ -57,8 +56,8 @@ def option_tables(setup: TranslationSetup, records: Sequence[RunRecord]) -> Iter
     chosen = [options_of(setup, record) for record in records]
     shared = dict(item for item in chosen[0].items() if all(item in one.items() for one in chosen))
     notes = [OPTIONS, from_recipe("How they were chosen", setup.content.chosen, "chosen")]
-    rows: list[list[str | Marked]]
-    rows = [[Marked(name, is_code=True), value or "yes"] for name, value in shared.items()]
+    rows: list[list[str | Cell]]
+    rows = [[Cell(name, is_code=True), value or "yes"] for name, value in shared.items()]
     yield Table("Options of all models", ["option", "value"], rows, notes)
     own = {
         record.system: [f"{k} {v}".strip() for k, v in one.items() if k not in shared]
@@ -66,7 +65,7 @@ def option_tables(setup: TranslationSetup, records: Sequence[RunRecord]) -> Iter
     }
     if any(own.values()):
         rows = [
-            [Marked(system, is_code=True), Marked("; ".join(options), is_code=True)]
+            [Cell(system, is_code=True), Cell("; ".join(options), is_code=True)]
             for system, options in own.items()
         ]
         yield Table("Options that differ", ["model", "options"], rows)

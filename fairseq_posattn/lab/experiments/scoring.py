@@ -141,10 +141,11 @@ def check_scoring(setup: TranslationSetup) -> None:
 
     For example, its tokeniser may not be installed. This is checked before training starts.
     """
-    from fairseq_posattn.lab.scoring.metrics.scores import Settings
+    from fairseq_posattn.lab.scoring.metrics.scores import Scoring
+    from fairseq_posattn.lab.scoring.request import ScoreRequest
 
-    chosen = setup.content.evaluation.score
-    Settings(setup.content.target, chosen.get("tokenize")).bleu()
+    target, tokenize = setup.content.target, setup.content.evaluation.score.get("tokenize")
+    Scoring([], ScoreRequest(hypotheses=[], target_lang=target, tokenize=tokenize)).bleu()
 
 
 def labels_of(setup: TranslationSetup, test: str) -> dict[str, Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,16 +19,14 @@ from fairseq_posattn.lab.report.systems import (
     read_system,
     read_systems,
 )
-from fairseq_posattn.lab.scoring import plain_tables
-from fairseq_posattn.lab.scoring.cells import NONE, p_value
-from fairseq_posattn.lab.scoring.plain_tables import Figures, Marked, Table
 from fairseq_posattn.lab.scoring.score_record import Score, ScoredSystem, Training
+from fairseq_posattn.lab.scoring.tables import NONE, Cell, Table, markdown, p_value, write_tables
 
 SIGNIFICANT = 0.05
 
 
 @dataclass
-class Cell:
+class Result:
     """The scores of a model on one test set.
 
     p: for each baseline, the p-value of Welch's t-test over the runs after Holm's correction, or
@@ -37,15 +35,11 @@ class Cell:
 
     system: ScoredSystem | None
     published: float | None
-    p: dict[str, float | None] = field(default_factory=dict)
+    p: dict[str, float | None]
 
     @property
     def main(self) -> Score | None:
         return self.system.scores.get(self.system.main_score) if self.system else None
-
-    def is_significant(self, baseline: str) -> bool:
-        p = self.p.get(baseline)
-        return p is not None and p < SIGNIFICANT
 
 
 @dataclass
@@ -56,12 +50,12 @@ class Line:
     """
 
     row: Row
-    cells: dict[str, Cell]
+    results: dict[str, Result]
     baselines: Sequence[str]
 
     @property
     def systems(self) -> list[ScoredSystem]:
-        return [cell.system for cell in self.cells.values() if cell.system]
+        return [result.system for result in self.results.values() if result.system]
 
     @property
     def runs(self) -> int:
@@ -84,42 +78,46 @@ def lines_of(
     baselines: names in the order of their columns; scores that differ significantly from the first
         baseline are bold.
     """
-    found, raw = [], []
+    lines = []
     for row in rows:
-        cells = {}
+        of_row = {}
         for test in tests:
-            of_baselines = {
+            systems = {
                 baseline: read_system(path)
                 for (system, of_test, baseline), path in results.items()
                 if (system, of_test) == (row.system, test)
             }
-            cell = Cell(next(iter(of_baselines.values()), None), row.published.get(test))
-            cells[test] = cell
-            for baseline, compared in of_baselines.items():
-                if baseline is not None and baseline != row.title:
-                    cell.p[baseline] = welch_p(compared)
-                    raw.append((test, row, baseline, cell))
-        found.append(Line(row, cells, baselines))
-    correct(raw)
-    return found
+            p = {
+                baseline: welch_p(system)
+                for baseline, system in systems.items()
+                if baseline is not None and baseline != row.title
+            }
+            system = next(iter(systems.values()), None)
+            of_row[test] = Result(system, row.published.get(test), p)
+        lines.append(Line(row, of_row, baselines))
+    correct(lines)
+    return lines
 
 
-def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
+def correct(lines: Sequence[Line]) -> None:
     """Apply Holm's correction to all p-values.
 
     Comparing A with B and comparing B with A count as one test.
     """
     from fairseq_posattn.lab.scoring.statistics import holm  # dry runs work without numpy
 
-    one: dict[object, list[tuple[Cell, str]]] = {}
-    for test, row, baseline, cell in tests:
-        if cell.p[baseline] is not None:
-            pair = frozenset((row.title, baseline))
-            one.setdefault((test, row.size, pair), []).append((cell, baseline))
-    values = [cells[0][0].p[cells[0][1]] or 0.0 for cells in one.values()]
-    for cells, p in zip(one.values(), holm(values), strict=True):
-        for cell, baseline in cells:
-            cell.p[baseline] = p
+    tests: dict[object, float] = {}
+    places = []
+    for line in lines:
+        for test, result in line.results.items():
+            for baseline, p in result.p.items():
+                if p is not None:
+                    key = test, line.row.size, frozenset((line.row.title, baseline))
+                    tests.setdefault(key, p)
+                    places.append((result.p, baseline, key))
+    corrected = dict(zip(tests, holm(list(tests.values())), strict=True))
+    for of_result, baseline, key in places:
+        of_result[baseline] = corrected[key]
 
 
 def welch_p(system: ScoredSystem) -> float | None:
@@ -134,71 +132,67 @@ def table_of(lines: Sequence[Line]) -> Table:
     In CSV files, the column names start with the name of the test set. The columns for published
     scores are omitted if no row contains any.
     """
-    baselines, tests = lines[0].baselines, list(lines[0].cells)
+    baselines, tests = lines[0].baselines, list(lines[0].results)
     main = next((s.main for line in lines for s in line.systems if s.main), "BLEU")
-    published = ["published"] if any(line.row.published for line in lines) else []
-    paper = ["paper"] if any(line.row.paper for line in lines) else []
-    head, columns = ["model", "size", "runs"], {}
+    columns: dict[str, list[str | Cell]] = {
+        "model": [Cell(line.row.title, is_code=True) for line in lines],
+        "size": [line.row.size for line in lines],
+        "runs": [str(line.runs or NONE) for line in lines],
+    }
     for test in tests:
+        results = [line.results[test] for line in lines]
+        of_test: dict[str, list[str | Cell]] = {
+            main: [score_cell(result, test, main, baselines) for result in results]
+        }
+        for name in baselines:
+            title, p = f"p against {name}", [result.p.get(name) for result in results]
+            of_test[title] = [Cell(p_value(x), {f"{test} {title}": p_value(x, True)}) for x in p]
+        if any(line.row.published for line in lines):
+            scores = [NONE if r.published is None else f"{r.published:.2f}" for r in results]
+            of_test["published"] = [Cell(text, {f"{test} published": text}) for text in scores]
         start = f"{test} " if len(tests) > 1 else ""
-        for name in (main, *(f"p against {name}" for name in baselines), *published):
-            head.append(f"{start}{name}")
-            more = ["deviation"] if name == main else []
-            columns[head[-1]] = [f"{test} {column}" for column in (name, *more)]
-    head += ["parameters", "training words/s", *paper]
-    rows = []
-    for line in lines:
-        row: list[str | Figures | Marked] = [Marked(line.row.title, is_code=True), line.row.size]
-        row.append(str(line.runs or NONE))
-        for cell in line.cells.values():
-            row += score_cells(cell, baselines)
-            row += [published_cell(cell)] if published else []
-        rows.append([*row, *training_cells(line.training), *([line.row.paper] if paper else [])])
-    parts = [
-        k for k, (one, other) in enumerate(pairwise(lines), 1) if one.row.size != other.row.size
-    ]
-    alignment = f"ll{'r' * (len(head) - 2 - len(paper))}{'l' * len(paper)}"
-    return Table("", head, rows, list(notes(lines)), columns, alignment, parts)
+        columns |= {f"{start}{title}": cells for title, cells in of_test.items()}
+    columns["parameters"] = [training_cell(line, "parameters", "{:.1f} M", 1e6) for line in lines]
+    columns["training words/s"] = [training_cell(line, "words_per_second") for line in lines]
+    alignment = f"ll{'r' * (len(columns) - 2)}"
+    if any(line.row.paper for line in lines):
+        columns["paper"] = [line.row.paper for line in lines]
+        alignment += "l"
+    sizes = [line.row.size for line in lines]
+    parts = [k for k, (one, other) in enumerate(pairwise(sizes), 1) if one != other]
+    rows = list(zip(*columns.values(), strict=True))
+    return Table("", list(columns), rows, list(notes(lines)), alignment, parts)
 
 
-def score_cells(cell: Cell, baselines: Sequence[str]) -> Iterator[str | Marked]:
-    """Yield the table cells of a model for one test set: its score, and a p-value per baseline.
-
-    The score is bold if it differs significantly from that of the first baseline.
-    """
-    main = cell.main
-    mean = f"{main.score:.2f}" if main else NONE
-    deviation = known(main.deviation) if main else None
+def score_cell(result: Result, test: str, main: str, baselines: Sequence[str]) -> Cell:
+    """Return a cell with a score, in bold if it differs significantly from the first baseline's."""
+    score = result.main
+    mean = f"{score.score:.2f}" if score else NONE
+    deviation = known(score.deviation) if score else None
     spread = "" if deviation is None else f"{deviation:.2f}"
-    is_bold = bool(baselines) and cell.is_significant(baselines[0])
-    yield Marked(f"{mean} ± {spread}" if spread else mean, [mean, spread], is_bold)
-    for name in baselines:
-        p = cell.p.get(name)
-        yield Marked(p_value(p, plain=False), [p_value(p, plain=True)])
+    p = result.p.get(baselines[0]) if baselines else None
+    return Cell(
+        f"{mean} ± {spread}" if spread else mean,
+        {f"{test} {main}": mean, f"{test} deviation": spread},
+        is_bold=p is not None and p < SIGNIFICANT,
+    )
 
 
-def published_cell(cell: Cell) -> str:
-    return f"{cell.published:.2f}" if cell.published is not None else NONE
-
-
-def training_cells(training: Training | None) -> Iterator[str | Marked]:
-    parameters = training.parameters if training else None
-    speed = training.words_per_second if training else None
-    yield Marked(f"{parameters / 1e6:.1f} M", [str(parameters)]) if parameters else NONE
-    yield Marked(f"{speed:,.0f}", [f"{speed:.0f}"]) if speed else NONE
+def training_cell(line: Line, name: str, layout: str = "{:,.0f}", unit: float = 1) -> Cell:
+    number = getattr(line.training, name, None)
+    return Cell(layout.format(number / unit), {"": f"{number:.0f}"}) if number else Cell(NONE)
 
 
 def notes(lines: Sequence[Line]) -> Iterator[str]:
     """Yield the notes below the table, on significance tests and on the signatures of scores."""
     if baselines := lines[0].baselines:
-        if any(
-            p is not None for line in lines for cell in line.cells.values() for p in cell.p.values()
-        ):
+        pairs = tested_runs(lines)
+        if pairs:
             yield (
                 "p: Welch's t-test over the runs, with Holm's correction for all tests in this "
                 f"table; bold: differs from {baselines[0]} (same size) with p < {SIGNIFICANT}."
             )
-            yield from few_runs(lines)
+            yield from few_runs(pairs)
         else:
             yield "Differences between single runs are not tested for significance."
     signatures: dict[str, None] = {}
@@ -210,18 +204,22 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
         yield "; ".join(signatures) + "."
 
 
-def few_runs(lines: Sequence[Line]) -> Iterator[str]:
+def tested_runs(lines: Sequence[Line]) -> set[tuple[int, int]]:
+    """Return the numbers of runs of the baseline and of the model for each significance test."""
+    runs = {(line.row.title, line.row.size): line.runs for line in lines}
+    return {
+        (runs[baseline, line.row.size], line.runs)
+        for line in lines
+        for result in line.results.values()
+        for baseline, p in result.p.items()
+        if p is not None
+    }
+
+
+def few_runs(pairs: Iterable[tuple[int, int]]) -> Iterator[str]:
     """Yield a note if an exact permutation test cannot reach p = 0.01 with this number of runs."""
     from fairseq_posattn.lab.scoring.statistics import smallest_exact  # dry runs work without numpy
 
-    runs = {(line.row.title, line.row.size): line.runs for line in lines}
-    pairs = {
-        (runs[baseline, line.row.size], line.runs)
-        for line in lines
-        for cell in line.cells.values()
-        for baseline, p in cell.p.items()
-        if p is not None
-    }
     smallest, before, after = max((smallest_exact(*pair), *pair) for pair in pairs)
     if smallest > 0.01:
         yield (
@@ -229,10 +227,6 @@ def few_runs(lines: Sequence[Line]) -> Iterator[str]:
             f"{smallest:.2g}; Welch's t-test assumes that the scores of runs are normally "
             "distributed."
         )
-
-
-def write_tables(lines: Sequence[Line], start: Path) -> list[str]:
-    return plain_tables.write([table_of(lines)], start)
 
 
 def write_parts(
@@ -247,10 +241,10 @@ def write_parts(
 
     systems = read_systems(list(paths))
     if tables := part_tables(systems, published):
-        plain_tables.write(tables, start)
+        write_tables(tables, start)
     labelled = [replace(system, buckets={}) for system in systems]
     if shown := part_tables(labelled, published):
-        print("\n".join(["", *plain_tables.markdown(shown)]))
+        print("\n".join(["", *markdown(shown)]))
     plotter = Plotter(looks(systems))
     for test, group in by_test([system for system in systems if system.subsets]).items():
         for name in dict.fromkeys(name for system in group for name in system.subsets):
@@ -272,7 +266,7 @@ def write_sweep(points: Points, base: float, start: Path, main: str = "BLEU") ->
     rows = [[label, str(value), f"{score:.2f}"] for (label, value), score in points.items()]
     rows.insert(0, ["without", NONE, f"{base:.2f}"])
     table = Table("", ["series", "value", main], rows)
-    text = "".join(f"{line}\n" for line in plain_tables.markdown([table]))
+    text = "".join(f"{line}\n" for line in markdown([table]))
     with written_whole(f"{start}.md") as file:
         file.write(text)
     return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -42,12 +41,13 @@ from fairseq_posattn.lab.experiments.tables import (
     Results,
     lines_of,
     main_of,
+    table_of,
     write_parts,
     write_sweep,
-    write_tables,
 )
 from fairseq_posattn.lab.experiments.training_options import command_of, run_of
 from fairseq_posattn.lab.experiments.translation_setup import TranslationSetup
+from fairseq_posattn.lab.scoring.tables import write_tables
 
 WITHOUT = {"corpora": "--corpora {} does not apply to a recipe with one corpus; omit this option"}
 
@@ -181,7 +181,9 @@ class Translation(TranslationSetup):
         for row in rows:
             same = of_size[row.size]
             names = baselines or list(same)[:1]
-            others = [same[name] for name in names if name in same and same[name] is not row]
+            others: list[Row | None] = [
+                same[name] for name in names if name in same and same[name] is not row
+            ]
             for test in tests:
                 for other in others or [None]:
                     against = of_system(runs, other.system) if other else []
@@ -196,7 +198,7 @@ class Translation(TranslationSetup):
         def write() -> None:
             first_of_sizes = dict.fromkeys(next(iter(same)) for same in of_size.values())
             lines = lines_of(rows, tests, results, baselines or list(first_of_sizes))
-            print("\n".join(write_tables(lines, self.work / "table")))
+            print("\n".join(write_tables([table_of(lines)], self.work / "table")))
             published = self.content.evaluation.published
             write_parts(first.values(), published, self.work / "subsets")
             write_checklist(self, runs)
@@ -258,4 +260,4 @@ def print_scores(path: Path) -> None:
     from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
     print("\n".join(lines(read_record(ScoredSystem, path, "evaluate again"))), flush=True)
-    print(f"{path}: the scores were written to this file", file=sys.stderr)
+    say(f"{path}: the scores were written to this file")

@@ -28,8 +28,7 @@ from fairseq_posattn.lab.experiments.recipe_content import TrialContent, TrialRo
 from fairseq_posattn.lab.experiments.runs import FINISHED, Run
 from fairseq_posattn.lab.experiments.training import TOTAL
 from fairseq_posattn.lab.experiments.trial_tools import TrialTools
-from fairseq_posattn.lab.scoring import plain_tables
-from fairseq_posattn.lab.scoring.plain_tables import Table
+from fairseq_posattn.lab.scoring.tables import Table, markdown, write_tables
 
 AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
@@ -259,8 +258,8 @@ class Trial(TrialTools):
             of_models.setdefault(run.record.name, []).append(run)
         tables = self.tables(rows, results, baseline)
         if start:
-            plain_tables.write(tables, start)
-        print("\n".join(plain_tables.markdown(tables)), flush=True)
+            write_tables(tables, start)
+        print("\n".join(markdown(tables)), flush=True)
         if start:
             try:
                 self.draw(rows, results, of_models)

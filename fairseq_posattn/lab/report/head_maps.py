@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fairseq_posattn.io.records import known
-from fairseq_posattn.lab.scoring.cells import NONE
 from fairseq_posattn.lab.scoring.inspection_record import Head, Heads
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
+from fairseq_posattn.lab.scoring.tables import NONE
 
 MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "entropy": ("Entropy, in nats", "{:.2f}".format),

@@ -66,26 +66,23 @@ def page(
     digest = hashlib.sha256(script.encode()).digest()  # the page's CSP allows only this script
     compared = [system for system in systems if system.baseline]
     heads = [head_maps.map_group(system) for system in systems if system.heads]
+    tests, columns = by_test(systems), score_tables.score_columns(systems)
     return render(
         PAGE / "page.html",
-        score_rows=score_tables.score_rows,
-        gap_rows=score_tables.gap_rows,
-        measures=sections.MEASURES,
         unique_names=unique_names,
-        about_test=about_test,
         title=title,
         script=Markup(script),
         script_digest=f"sha256-{base64.b64encode(digest).decode()}",
         facts=facts(systems),
         looks=plotter.looks,
-        tests=by_test(systems),
-        columns=score_tables.score_columns(systems),
+        tests=tests,
+        columns=columns,
+        scores=score_tables.score_tables(systems, columns, about_test),
         compared=compared,
         signatures=score_tables.signatures(systems),
-        differences=score_tables.differences(compared),
+        differences=score_tables.difference_tables(compared, len(tests) > 1),
         different=sections.all_pairs(compared),
         gaps=sections.gaps(compared, plotter),
-        orders=score_tables.ORDERS,
         plots=[
             one
             for one in (*sections.grouped(systems, plotter), *sections.speeds(systems, plotter))

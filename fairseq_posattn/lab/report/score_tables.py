@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from fairseq_posattn.io.records import known
 from fairseq_posattn.lab.report.figures import signed
 from fairseq_posattn.lab.report.systems import by_test, differences_of, gaps_of, speed_of
-from fairseq_posattn.lab.scoring.cells import p_value
 from fairseq_posattn.lab.scoring.metrics.comparison import marked
 from fairseq_posattn.lab.scoring.on_screen import digits_of
 from fairseq_posattn.lab.scoring.score_record import Difference, ScoredSystem, is_lower_better
+from fairseq_posattn.lab.scoring.tables import Cell, Table, p_value
 
 SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "tokenised BLEU", "NIST BLEU")
 ORDERS = range(1, 9)
@@ -57,20 +56,6 @@ FIGURES = (
 )
 
 
-class TableCell(NamedTuple):
-    """A cell of the score table.
-
-    best: whether the cell contains the best value of its column.
-    mark: significance mark.
-    spread: standard deviation, as text.
-    """
-
-    text: str
-    best: bool
-    mark: str
-    spread: str
-
-
 def score_columns(systems: Sequence[ScoredSystem]) -> list[Column]:
     """Return the columns in which at least one system has a value.
 
@@ -104,20 +89,36 @@ def lower_is_better(name: str, systems: Sequence[ScoredSystem]) -> bool:
     return any(is_lower_better(name, one) for one in found)
 
 
-def score_rows(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> list[list[TableCell]]:
-    """Return one row of cells for each of the systems, which share one test set."""
-    best = [best_text(column, systems) for column in columns]
-    return [[cell(system, *pair) for pair in zip(columns, best, strict=True)] for system in systems]
+def score_tables(
+    systems: Sequence[ScoredSystem], columns: Sequence[Column], about: Callable[..., str]
+) -> list[Table]:
+    """Return a table for each test set.
+
+    about: function that describes the test set of a list of systems.
+    """
+    head = ["system", *(column.title for column in columns)]
+    alignment = "l" + "".join("m" if column.group == "score" else "r" for column in columns)
+    found = []
+    for test, group in by_test(systems).items():
+        best = [best_text(column, group) for column in columns]
+        rows = []
+        for system in group:
+            runs = f"{system.runs} runs" if system.run_count > 1 else ""
+            cells = [cell(system, *pair) for pair in zip(columns, best, strict=True)]
+            rows.append([Cell(system.system, system=system.system, small=runs), *cells])
+        found.append(Table(test, head, rows, [about(group)], alignment))
+    return found
 
 
-def cell(system: ScoredSystem, column: Column, best: str | None) -> TableCell:
+def cell(system: ScoredSystem, column: Column, best: str | None) -> Cell:
+    """Return a cell that is bold if it contains the best value of its column."""
     text, mark, spread = column.written(column.value(system)), "", ""
     if column.group == "score" and column.title in system.scores:
         deviation = known(system.scores[column.title].deviation)
         compared = differences_of(system)
         mark = compared[column.title].mark if column.title in compared else ""
         spread = "" if deviation is None else f"± {deviation:.{column.digits}f}"
-    return TableCell(text, text == best, mark, spread)
+    return Cell(text, is_bold=text == best, small=spread, mark=mark)
 
 
 def best_text(column: Column, systems: Sequence[ScoredSystem]) -> str | None:
@@ -130,16 +131,16 @@ def best_text(column: Column, systems: Sequence[ScoredSystem]) -> str | None:
 
 def with_marks(systems: Sequence[ScoredSystem]) -> list[ScoredSystem]:
     """Recompute the significance marks, with Holm's correction over all tests on the page."""
-    marks = iter(
-        marked(
-            (one, lower_is_better(name, [system]))
-            for system in systems
+    marks = marked(
+        {
+            (k, name): (one, lower_is_better(name, [system]))
+            for k, system in enumerate(systems)
             for name, one in differences_of(system).items()
-        )
+        }
     )
     found = []
-    for system in systems:
-        if scores := {name: next(marks) for name in differences_of(system)}:
+    for k, system in enumerate(systems):
+        if scores := {name: marks[k, name] for name in differences_of(system)}:
             system = replace(system, baseline=replace(system.baseline, scores=scores))
         found.append(system)
     return found
@@ -170,41 +171,41 @@ def named(systems: Sequence[ScoredSystem]) -> str:
     return "; ".join(shown)
 
 
-class DifferenceRow(NamedTuple):
-    """The difference of a score from that of the baseline, formatted as text.
-
-    p: p-values of Welch's t-test, bootstrap resampling and approximate randomisation.
-    """
-
-    score: str
-    difference: str
-    interval: str
-    p: list[str]
-    mark: str
-
-
-def differences(systems: Sequence[ScoredSystem]) -> list[tuple[ScoredSystem, list[DifferenceRow]]]:
-    """Return the systems that were compared with a baseline, with one row per score."""
-    rows = [
-        [difference_row(system, name, one) for name, one in differences_of(system).items()]
-        for system in systems
-    ]
-    return [pair for pair in zip(systems, rows, strict=True) if pair[1]]
+def difference_tables(systems: Sequence[ScoredSystem], with_test: bool) -> list[Table]:
+    """Return a table for each system that was compared with a baseline, with one row per score."""
+    tests = ("Welch’s t-test", "bootstrap", "approximate randomisation")
+    head = ["system", "baseline", "score", "difference", "95 % bootstrap interval"]
+    found = []
+    for system in systems:
+        compared = differences_of(system)
+        rows = [difference_row(system, name, one) for name, one in compared.items()]
+        if rows:
+            test = system.test if with_test else ""
+            name, span = system.system, len(rows)
+            rows[0] = [
+                Cell(name, system=name, small=test, span=span),
+                Cell(system.baseline.system, span=span),
+                *rows[0],
+            ]
+            found.append(Table("", [*head, *(f"p, {t}" for t in tests)], rows, (), "lllmrrrr"))
+    return found
 
 
-def difference_row(system: ScoredSystem, name: str, found: Difference) -> DifferenceRow:
+def difference_row(system: ScoredSystem, name: str, found: Difference) -> list[str | Cell]:
     ends = [found.difference, *(found.interval or ())]
     difference, *bounds = [signed(end, digits(name, [system])) for end in ends]
     p = map(known, (found.welch_p, found.bootstrap_p, found.randomisation_p))
     shown = ["" if one is None else p_value(one) for one in p]
     title = f"{name} (lower is better)" if lower_is_better(name, [system]) else name
-    return DifferenceRow(title, difference, " to ".join(bounds), shown, found.mark)
+    return [title, Cell(difference, mark=found.mark), " to ".join(bounds), *shown]
 
 
-def gap_rows(systems: Sequence[ScoredSystem], measure: str) -> list[tuple[ScoredSystem, list[str]]]:
-    """Return one row per system, with one cell per n-gram order (empty if it is unknown)."""
-    rows = []
+def gap_table(systems: Sequence[ScoredSystem], measure: str, title: str) -> Table:
+    """Return the differences of the systems by n-gram order (empty if they are unknown)."""
+    rows: list[list[str | Cell]] = []
     for system in systems:
         gaps = {gap.n: getattr(gap, measure) for gap in gaps_of(system)}
-        rows.append((system, [signed(gaps[n], digits=2) if n in gaps else "" for n in ORDERS]))
-    return rows
+        cells = [signed(gaps[n], digits=2) if n in gaps else "" for n in ORDERS]
+        rows.append([Cell(system.system, system=system.system), title, *cells])
+    head = ["system", "gap in", *map(str, ORDERS)]
+    return Table("", head, rows, (), f"lw{'r' * len(ORDERS)}")

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from fairseq_posattn.lab.report.figures import HALF, KINDS, THIRD, WORD_KINDS, Plotter, main_of
 from fairseq_posattn.lab.report.head_maps import MapGroup
+from fairseq_posattn.lab.report.score_tables import gap_table
 from fairseq_posattn.lab.report.systems import (
     buckets_of,
     by_test,
@@ -21,8 +22,8 @@ from fairseq_posattn.lab.report.systems import (
     words_of,
 )
 from fairseq_posattn.lab.scoring.part_tables import part_tables
-from fairseq_posattn.lab.scoring.plain_tables import Table
 from fairseq_posattn.lab.scoring.score_record import ComparedSentence, ScoredSystem
+from fairseq_posattn.lab.scoring.tables import Table
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}
 INTERVALS = "Thin lines are 95 % intervals over sentences and, for several runs, over trainings."
@@ -31,10 +32,11 @@ Parts = list[tuple[str, bool]]  # consecutive parts of a text, and whether they 
 
 
 class TestSet(NamedTuple):
-    """The systems and figures of one test set in a section."""
+    """The systems, figures and tables of one test set in a section."""
 
     systems: list[ScoredSystem]
     figures: list[Markup]
+    tables: Sequence[Table] = ()
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,15 @@ def by_test_set(
 
 def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet]:
     """Return figures of the differences from the baseline by n-gram order, for each test set."""
-    return by_test_set(
+    found = by_test_set(
         systems,
         gaps_of,
         lambda group, name: [plotter.gaps(group, m, f"gap-{m}-{name}") for m in MEASURES],
     )
+    return {
+        test: one._replace(tables=[gap_table(one.systems, m, t) for m, t in MEASURES.items()])
+        for test, one in found.items()
+    }
 
 
 def grouped(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:

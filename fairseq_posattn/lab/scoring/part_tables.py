@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 
 from fairseq_posattn.io.records import known
-from fairseq_posattn.lab.scoring.cells import NONE, p_value
 from fairseq_posattn.lab.scoring.metrics.comparison import with_marks
-from fairseq_posattn.lab.scoring.plain_tables import Figures, Marked, Table
 from fairseq_posattn.lab.scoring.score_record import MEAN, Bucket, Part, ScoredSystem
+from fairseq_posattn.lab.scoring.tables import NONE, Cell, Table, p_value
 
 COLUMNS = ("", " deviation", " from", " to", " gain", " Welch p", " bootstrap p", " mark")
 Column = dict[str, Part]  # by the name of the row
@@ -45,41 +43,30 @@ def table_of(title: str, name: str, systems: Sequence[ScoredSystem], published: 
     columns = marked([{part.name: part for part in system.parts[name]} for system in systems])
     labelled = all(name in (system.subsets or {}) for system in systems)
     if labelled:
-        sizes[""] = systems[0].subsets[name].mean.sentences
-        means = marked([{"": system.subsets[name].mean} for system in systems])
-        columns = [{**column, **mean} for column, mean in zip(columns, means, strict=True)]
-    shown = {row: row or MEAN for row in sizes}  # no label is empty
-    beside = {key: found for key, found in published.items() if {*shown.values()} & {*found}}
-    rows: list[list[str | Figures | Marked]] = []
+        sizes[MEAN] = systems[0].subsets[name].mean.sentences
+        means = marked([{MEAN: system.subsets[name].mean} for system in systems])
+        columns = [{**column, **of_all} for column, of_all in zip(columns, means, strict=True)]
+    others = {title: found for title, found in published.items() if sizes.keys() & found.keys()}
+    rows: list[list[str | Cell]] = []
     for row, size in sizes.items():
-        cells = [cell(column.get(row)) for column in columns]
-        figures = [
-            f"{found[shown[row]]:.1f}" if shown[row] in found else NONE for found in beside.values()
-        ]
-        rows.append([shown[row], f"{size:,}", *cells, *figures])
-    heads = [system.system for system in systems]
-    return Table(
-        title,
-        [name.replace("_", " "), "sentences", *heads, *beside],
-        rows,
-        list(notes(systems, columns)),
-        {head: [f"{head}{column}" for column in COLUMNS] for head in heads},
-        parts=[len(rows) - 1] if labelled else [],
-    )
+        known_scores = [f"{of[row]:.1f}" if row in of else NONE for of in others.values()]
+        rows.append([row, f"{size:,}", *(cell(of.get(row)) for of in columns), *known_scores])
+    head = [name.replace("_", " "), "sentences", *(system.system for system in systems), *others]
+    parts_at = [len(rows) - 1] if labelled else []
+    return Table(title, head, rows, list(notes(systems, columns)), parts=parts_at)
 
 
 def marked(columns: Sequence[Column]) -> list[Column]:
     """Mark significant differences in all columns, after Holm's correction over all of them."""
-    parts = iter(with_marks([part for column in columns for part in column.values()]))
-    return [dict(zip(column, islice(parts, len(column)), strict=True)) for column in columns]
+    found = with_marks({(k, row): p for k, of in enumerate(columns) for row, p in of.items()})
+    return [{row: found[k, row] for row in column} for k, column in enumerate(columns)]
 
 
-def cell(part: Part | None) -> Marked:
+def cell(part: Part | None) -> Cell:
     """Return the table cell of a part: the score with its interval, and the values for CSV."""
     if part is None:
-        return Marked(NONE, [""] * len(COLUMNS))
-    ends = part.interval or ()
-    low, high = ends if len(ends) == 2 else (None, None)
+        return Cell(NONE, dict.fromkeys(COLUMNS, ""))
+    low, high = part.interval if part.interval and len(part.interval) == 2 else (None, None)
     text = f"{part.value:.1f}" if low is None else f"{part.value:.1f} [{low:.1f}, {high:.1f}]"
     compared = part.difference or None
     numbers = [part.value, known(part.deviation), low, high, compared and compared.difference]
@@ -87,7 +74,7 @@ def cell(part: Part | None) -> Marked:
     values = ["" if n is None else f"{n:.2f}" for n in numbers]
     values += ["" if one is None else p_value(one, plain=True) for one in p]
     mark = compared.mark if compared else ""
-    return Marked(text, [*values, mark], is_bold=bool(mark))
+    return Cell(text, dict(zip(COLUMNS, [*values, mark], strict=True)), is_bold=bool(mark))
 
 
 def notes(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> Iterator[str]:

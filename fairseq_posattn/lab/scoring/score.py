@@ -28,10 +28,9 @@ from fairseq_posattn.lab.scoring.metrics.comparison import (
     with_marks,
 )
 from fairseq_posattn.lab.scoring.metrics.runs import Samples, check_statistics, written_statistics
-from fairseq_posattn.lab.scoring.metrics.scores import NIST, Scoring, Settings, Translations
+from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Translations
 from fairseq_posattn.lab.scoring.metrics.segment_scores import SegmentScores
 from fairseq_posattn.lab.scoring.metrics.texts import (
-    Text,
     Texts,
     check_count,
     read_references,
@@ -70,8 +69,8 @@ def score(request: ScoreRequest) -> ScoredSystem:
     labels = buckets.read_labels(request.subsets, texts.system[0])
     if request.examples:
         extras["examples"] = [with_text(one, texts.written) for one in extras["examples"]]
-    main = main_of(request, len(given))
-    scoring = scoring_of(request, given)
+    scoring = Scoring([text.lines for text in given], request)
+    main = scoring.main
     if request.statistics:
         for text in [*texts.system, *texts.baseline]:
             check_statistics(scoring.metrics[main], text.name, text.lines)
@@ -80,7 +79,8 @@ def score(request: ScoreRequest) -> ScoredSystem:
     orders = ABSENT if request.only_main else ngrams.of_runs(system)
     segments = SegmentScores.read(request, texts)
     baseline = Translations(scoring, [text.lines for text in texts.baseline])
-    splitting = splitting_of(main, system, baseline, samples)
+    tables = [one.tables[main] for one in (system, baseline) if one.runs]
+    splitting = buckets.Splitting(scoring.metrics[main], tables, samples)
     return ScoredSystem(
         version=VERSION,
         code=code_version(),
@@ -106,47 +106,32 @@ def score(request: ScoreRequest) -> ScoredSystem:
     )
 
 
-def main_of(request: ScoreRequest, references: int) -> str:
-    """Return the main score; with `only_main`, the default is the score that tables show."""
-    has_nist = request.only_main and (request.nist or references > 1)
-    return request.main or (NIST if has_nist else "BLEU")
-
-
-def scoring_of(request: ScoreRequest, references: Sequence[Text]) -> Scoring:
-    main = main_of(request, len(references))
-    settings = Settings(
-        *(request.target_lang, request.tokenize, request.lowercase, request.nist),
-        exact=request.exact or main == EXACT,
-        only=main if request.only_main else "",
-        statistics=request.statistics,
-    )
-    return Scoring([text.lines for text in references], settings)
-
-
 def main_statistics(request: ScoreRequest) -> tuple[str, str]:
     """Return the statistics of the main score of one run, and the score's name and signature.
 
     The statistics are in the format that `--statistics` reads.
     """
-    check(request)
-    texts = read_texts(request)
-    scoring = scoring_of(request, read_references(request, texts))
-    [name] = scoring.names
-    [counted] = Translations(scoring, [texts.system[0].lines]).tables[name]
-    return written_statistics(counted), signature_of(scoring, name)
+    scoring, texts = read_scoring(request)
+    counted = Translations(scoring, [texts.system[0].lines]).tables[scoring.main]
+    return written_statistics(counted[0]), signature_of_main(scoring)
 
 
 def main_signature(request: ScoreRequest) -> str:
     """Return the name and signature of the main score."""
+    return signature_of_main(read_scoring(request)[0])
+
+
+def read_scoring(request: ScoreRequest) -> tuple[Scoring, Texts]:
     check(request)
-    scoring = scoring_of(request, read_references(request, read_texts(request)))
-    return signature_of(scoring, scoring.names[0])
+    texts = read_texts(request)
+    references = read_references(request, texts)
+    return Scoring([text.lines for text in references], request), texts
 
 
-def signature_of(scoring: Scoring, name: str) -> str:
-    """Return the name of a score and its signature, without the version of sacrebleu."""
-    parts = scoring.signature(name).split("|")
-    return "|".join([name, *(part for part in parts if not part.startswith("version:"))])
+def signature_of_main(scoring: Scoring) -> str:
+    """Return the name and signature of the main score, without the version of sacrebleu."""
+    parts = scoring.signature(scoring.main).split("|")
+    return "|".join([scoring.main, *(p for p in parts if not p.startswith("version:"))])
 
 
 def check(request: ScoreRequest) -> None:
@@ -191,25 +176,14 @@ def read_measures(request: ScoreRequest, texts: Texts) -> dict[str, buckets.Meas
     return found
 
 
-def splitting_of(
-    name: str, system: Translations, baseline: Translations, samples: Samples
-) -> buckets.Splitting:
-    """Return the object that computes the score called `name` on parts of the test set."""
-    tables = [one.tables[name] for one in (system, baseline) if one.runs]
-    return buckets.Splitting(system.scoring.metrics[name], tables, samples)
-
-
 def by_label(splitting: buckets.Splitting, labels: dict[str, list[str]]) -> dict[str, Subsets]:
     """Return the main score by label, for each label file.
 
     Holm's correction for the means covers all label files.
     """
     found = {name: splitting.by_label(of_sentences) for name, of_sentences in labels.items()}
-    means = with_marks([one.mean for one in found.values()])
-    return {
-        name: replace(one, mean=mean)
-        for (name, one), mean in zip(found.items(), means, strict=True)
-    }
+    means = with_marks({name: one.mean for name, one in found.items()})
+    return {name: replace(one, mean=means[name]) for name, one in found.items()}
 
 
 def against_baseline(
@@ -223,12 +197,11 @@ def against_baseline(
 ) -> Baseline:
     found = {**compared(baseline, system, samples), **segments.compared(samples)}
     lower = {*LOWER_IS_BETTER, *segments.lower_is_better}
-    marks = marked((one, name in lower) for name, one in found.items())
     return Baseline(
         system=writable(request.baseline_name or Path(request.baseline[0]).name),
         runs=several(baseline),
         significance=str(samples),
-        scores=dict(zip(found, marks, strict=True)),
+        scores=marked({name: (one, name in lower) for name, one in found.items()}),
         ngrams=ngrams.gaps(ours, ngrams.of_runs(baseline)) if ours else ABSENT,
         sentences=(
             ABSENT

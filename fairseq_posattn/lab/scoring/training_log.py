@@ -52,13 +52,13 @@ class Measured(NamedTuple):
 class Course:
     """The values read from the logs of a training run.
 
+    points: the log lines by subset and update.
     seconds: the training time, summed over all restarts; None if the log has no timestamps.
     """
 
     parameters: int | None = None
     architecture: str = ""
-    speeds: dict[str, dict[int, float]] = field(default_factory=dict)
-    losses: dict[str, dict[int, float | None]] = field(default_factory=dict)
+    points: dict[str, dict[int, Measured]] = field(default_factory=dict)
     update: int = 0
     seconds: float | None = None
     now: datetime | None = None
@@ -72,10 +72,7 @@ class Course:
         if figures.update < self.update:
             self.go_back(figures.update - 1)
         self.update = figures.update
-        self.losses.setdefault(figures.subset, {})[figures.update] = figures.loss
-        if figures.words_per_second is not None:
-            speeds = self.speeds.setdefault(figures.subset, {})
-            speeds[figures.update] = figures.words_per_second
+        self.points.setdefault(figures.subset, {})[figures.update] = figures
 
     def pass_time(self, line: str) -> None:
         """Add the time since the previous line, unless this line reports that training starts."""
@@ -87,47 +84,42 @@ class Course:
             self.seconds = (self.seconds or 0.0) + (0.0 if BEGINS.search(line) else passed)
 
     def go_back(self, update: int) -> None:
-        """Discard the losses and speeds logged for updates after `update`."""
-        courses: tuple[dict[int, Any], ...] = (*self.losses.values(), *self.speeds.values())
-        for course in courses:
-            for later in [number for number in course if number > update]:
-                del course[later]
+        """Discard the log lines of updates after `update`."""
+        for subset, course in self.points.items():
+            self.points[subset] = {k: one for k, one in course.items() if k <= update}
         self.update = update
 
-    @property
-    def words_per_second(self) -> float | None:
-        """The median of the speeds logged within epochs or, if there are none, per epoch."""
-        speeds = self.speeds.get(INSIDE) or self.speeds.get(TRAIN)
-        return median(speeds.values()) if speeds else None
-
-    @property
-    def validated(self) -> dict[int, float | None]:
-        """The losses on the first validation set, by update."""
-        return next((of for s, of in self.losses.items() if s not in (INSIDE, TRAIN)), {})
+    def speeds(self, subset: str) -> list[float]:
+        """Return the training speeds in words per second."""
+        found = (one.words_per_second for one in self.points.get(subset, {}).values())
+        return [speed for speed in found if speed is not None]
 
     def curve(self) -> list[Losses]:
-        train = self.losses.get(INSIDE) or self.losses.get(TRAIN) or {}
+        """Return the losses at each validation on the first validation set."""
+        valid = next((of for s, of in self.points.items() if s not in (INSIDE, TRAIN)), {})
+        train = self.points.get(INSIDE) or self.points.get(TRAIN) or {}
         updates = sorted(train)
         points = []
-        for update, loss in sorted(self.validated.items()):
+        for update, one in sorted(valid.items()):
             before = bisect_right(updates, update)
-            nearest = train[updates[before - 1]] if before else None
-            points.append(Losses(update=update, train_loss=nearest, valid_loss=loss))
+            nearest = train[updates[before - 1]].loss if before else None
+            points.append(Losses(update=update, train_loss=nearest, valid_loss=one.loss))
         return points
 
 
 def training(paths: Sequence[str]) -> Training:
     """Read the logs of a training run on all machines, and return the `training` JSON object."""
     found = read_training(paths)
-    if found.parameters is None and not found.losses:
+    if found.parameters is None and not found.points:
         raise InputError(
             f"{', '.join(paths)}: found neither parameters nor losses; use a log that "
             "fairseq-train wrote with --log-format simple or json"
         )
+    speeds = found.speeds(INSIDE) or found.speeds(TRAIN)
     return Training(
         parameters=found.parameters,
         architecture=found.architecture,
-        words_per_second=found.words_per_second,
+        words_per_second=median(speeds) if speeds else None,
         curve=found.curve(),
     )
 

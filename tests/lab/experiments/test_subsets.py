@@ -12,11 +12,12 @@ from fairseq_posattn.lab.experiments.scoring import check_labels, score
 from fairseq_posattn.lab.experiments.tables import (
     lines_of,
     main_of,
+    table_of,
     write_parts,
     write_sweep,
-    write_tables,
 )
 from fairseq_posattn.lab.experiments.translation import Translation
+from fairseq_posattn.lab.scoring.tables import write_tables
 from support.files import lines_of as lines_in
 from support.files import write
 
@@ -116,7 +117,8 @@ def test_the_chosen_score_stands_in_the_tables(tmp_path, capsys):
     results = {
         (row.system, "gen", None if k == 0 else "sequence"): files[k] for k, row in enumerate(rows)
     }
-    lines = write_tables(lines_of(rows, ["gen"], results, ["sequence"]), tmp_path / "t")
+    table = table_of(lines_of(rows, ["gen"], results, ["sequence"]))
+    lines = write_tables([table], tmp_path / "t")
     assert lines[0].startswith("| model | size | runs | exact | p against sequence |")
     assert "| `structural` | base | 5 | **30.00 ± 1.50** | 0.002 |" in lines[3]
     assert lines[-1] == "exact: `nrefs:1`."

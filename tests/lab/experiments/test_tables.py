@@ -4,18 +4,12 @@ import csv
 import io
 import json
 import re
-from itertools import permutations
 from pathlib import Path
-
-import pytest
 
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.experiments.recipe_content import Row
-from fairseq_posattn.lab.experiments.tables import lines_of, write_tables
-from fairseq_posattn.lab.scoring import plain_tables
-from fairseq_posattn.lab.scoring.cells import escaped, in_csv
-from fairseq_posattn.lab.scoring.plain_tables import Table
-from fairseq_posattn.lab.scoring.statistics import holm
+from fairseq_posattn.lab.experiments.tables import lines_of, table_of
+from fairseq_posattn.lab.scoring.tables import Table, write_tables
 
 ROWS = [
     Row("sequence", "base", published={"a": 27.31}, paper="P & Q 2019"),
@@ -52,7 +46,7 @@ def table(folder: Path, *p: float, runs: int = 3) -> tuple[str, list[dict], str]
     for row, value in zip(ROWS[1:], p, strict=True):
         path = result(folder, row.title, 31.0, value, runs)
         results[row.system, "a", "sequence"] = path
-    write_tables(lines_of(ROWS, ["a"], results, ["sequence"]), folder / "t")
+    write_tables([table_of(lines_of(ROWS, ["a"], results, ["sequence"]))], folder / "t")
     rows = list(csv.DictReader(io.StringIO((folder / "t.csv").read_text())))
     return (folder / "t.md").read_text(), rows, (folder / "t.tex").read_text()
 
@@ -82,7 +76,7 @@ def test_a_table_of_several_seeds(tmp_path):
 def test_a_recipe_of_ones_own_has_no_columns_of_published_figures(tmp_path):
     rows = [Row("sequence", "base"), *ROWS[1:]]
     results = {("sequence.base", "a", None): result(tmp_path, "s", 30.0)}
-    write_tables(lines_of(rows, ["a"], results, ["sequence"]), tmp_path / "t")
+    write_tables([table_of(lines_of(rows, ["a"], results, ["sequence"]))], tmp_path / "t")
     for end in ("md", "csv", "tex"):
         text = (tmp_path / f"t.{end}").read_text()
         assert "published" not in text and "paper" not in text
@@ -108,7 +102,7 @@ def test_several_baselines_have_the_order_of_the_user(tmp_path):
         for (name, baseline), value in p.items()
     }
     lines = lines_of(ROWS, ["a"], results, ["structural_chain", "sequence"])
-    write_tables(lines, tmp_path / "t")
+    write_tables([table_of(lines)], tmp_path / "t")
     rows = [line.split(" | ") for line in (tmp_path / "t.md").read_text().splitlines()]
     assert rows[0][4:6] == ["p against structural_chain", "p against sequence"]
     assert rows[2][3:6] == ["**31.00 ± 0.25**", "0.004", "–"]
@@ -123,7 +117,7 @@ def test_the_test_with_the_fewest_runs_says_what_it_cannot_show(tmp_path):
         ("structural.base", "a", "sequence"): result(tmp_path, "t", 31.0, 0.04, runs=5),
         ("structural_chain.base", "a", "sequence"): result(tmp_path, "c", 31.0, 0.01, runs=2),
     }
-    write_tables(lines_of(ROWS, ["a"], results, ["sequence"]), tmp_path / "t")
+    write_tables([table_of(lines_of(ROWS, ["a"], results, ["sequence"]))], tmp_path / "t")
     text = (tmp_path / "t.md").read_text()
     assert "With 5 + 2 runs, no exact permutation test can reach a p-value below 0.048" in text
 
@@ -136,55 +130,18 @@ def test_single_runs_are_never_significant(tmp_path):
 
 def test_what_is_missing(tmp_path):
     lines = lines_of(ROWS, ["a"], {("structural.base", "a", None): result(tmp_path, "s", 31.0)})
-    write_tables(lines, tmp_path / "t")
+    write_tables([table_of(lines)], tmp_path / "t")
     text = (tmp_path / "t.md").read_text()
     assert "| `sequence` | base | – | – | 27.31 | – | – | P & Q 2019 |" in text
-
-
-def slow_holm(values: list[float]) -> list[float]:
-    """Holm's correction from its definition: the largest of all products up to the own rank."""
-    ranked = sorted(values)
-    found = []
-    for value in values:
-        products = [(len(values) - rank) * p for rank, p in enumerate(ranked) if p <= value]
-        found.append(min(1.0, max(products)))
-    return found
-
-
-@pytest.mark.parametrize(
-    "values", [[], [0.5], [0.01, 0.04, 0.03], [0.2, 0.2], [1.0, 0.0001], [0.3, 0.01, 0.02, 0.6]]
-)
-def test_holm(values):
-    for order in permutations(values):
-        assert holm(order) == pytest.approx(slow_holm(list(order)))
-
-
-def test_holm_of_the_textbook():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-
-
-def test_signs_of_latex():
-    assert escaped("a_b & 5 % # {x} \\ ~ ^ $ ±") == (
-        r"a\_b \& 5 \% \# \{x\} \textbackslash{} \textasciitilde{} \textasciicircum{} \$ $\pm$"
-    )
-
-
-HOSTILE = ['=HYPERLINK("x")', "@a", "+a", "-2+3+cmd|' /C calc'!A0", "＝a"]
-HARMLESS = ["", "-0.5", "+1e-05", "-1.25 (-2.00 to 0.50)", "-3 ± 1", "a=b", "name", "Hund", "–"]
-
-
-def test_a_spreadsheet_finds_no_formula():
-    assert [in_csv(text) for text in HOSTILE] == [f"'{text}" for text in HOSTILE]
-    assert [in_csv(text) for text in HARMLESS] == HARMLESS
 
 
 def test_hostile_names_stay_text_in_each_format(tmp_path):
     names = ["=1+A1", "[2cm]a", "*b", "c\n| d | \x1b[31m\u202e", "<img src=x> `e\\|"]
     rows = [Row("sequence", "base", name=name, paper=name) for name in names]
     lines = lines_of(rows, ["a"], {})
-    write_tables(lines, tmp_path / "t")
+    write_tables([table_of(lines)], tmp_path / "t")
     table = Table(names[3], ["model"], [[name] for name in names], [names[3]])
-    plain_tables.write([table], tmp_path / "p")
+    write_tables([table], tmp_path / "p")
     for start, width in (("t", 7), ("p", 1)):
         text = {end: (tmp_path / f"{start}.{end}").read_text() for end in ("md", "tex", "csv")}
         assert not {"\x1b", "\u202e"} & set("".join(text.values()))

@@ -11,9 +11,10 @@ from fairseq_posattn.lab.report import report
 from fairseq_posattn.lab.report.sections import marked
 from fairseq_posattn.lab.report.systems import read_systems
 from fairseq_posattn.lab.scoring.metrics.comparison import most_different
-from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings, Translations
+from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Translations
 from support.commands import run
 from support.files import write
+from support.scored_systems import request
 
 REFERENCES = ["der Hund bellt laut", "die Katze schläft heute", "ein Vogel singt", "es regnet"]
 BEFORE = ["der Hund bellt laut", "eine Katze liegt da", "ein Vogel singt", "es schneit sehr"]
@@ -21,7 +22,7 @@ AFTER = ["ein Hund ruft", "die Katze schläft heute", "ein Vogel singt", "es reg
 
 
 def different(*runs, count=5, before=(BEFORE,), source=None):
-    scoring = Scoring([REFERENCES], Settings())
+    scoring = Scoring([REFERENCES], request())
     systems = Translations(scoring, before), Translations(scoring, runs)
     return most_different(*systems, source or [None] * len(REFERENCES), count)
 

@@ -12,8 +12,8 @@ from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.report import report
 from fairseq_posattn.lab.report.systems import read_systems
-from fairseq_posattn.lab.scoring import plain_tables
 from fairseq_posattn.lab.scoring.part_tables import part_tables
+from fairseq_posattn.lab.scoring.tables import write_tables
 from support.files import lines_of
 
 FORMS = [f"form ( number {k} )" for k in range(60)]
@@ -218,7 +218,7 @@ def test_a_table_by_label(compared, tmp_path):
     assert [one["difference"]["mark"] for one in labels] == ["⇑", "", ""]
     published = {"parser": {"deep": 40.6, "mean": 70.8}, "of other sentences": {"x": 1.0}}
     [table] = part_tables(compared, published)
-    plain_tables.write([table], tmp_path / "t")
+    write_tables([table], tmp_path / "t")
     lines = lines_of(tmp_path / "t.md")
     assert lines[0] == "gen: exact by category:"
     assert lines[2] == "| category | sentences | chain | tree | parser |"

@@ -203,27 +203,10 @@ def test_a_bom_at_the_beginning_of_any_file_changes_nothing(files, write, scored
     assert results[:2] == results[2:]
 
 
-@pytest.mark.parametrize(
-    ("example", "message"),
-    [
-        (
-            {**EXAMPLE, "words": ["a", "b"], "parents": [0]},
-            r"examples\[0\]: found 1 parents for 2 words",
-        ),
-        ({"number": 1}, r"examples\[0\].words is missing"),
-        (
-            {**EXAMPLE, "number": 10**400},
-            r"examples\[0\].number is 1000.*, expected a whole number",
-        ),
-        (
-            {**EXAMPLE, "translation": float("inf")},
-            r"examples\[0\].translation is Infinity, expected text",
-        ),
-    ],
-)
-def test_examples_are_checked_before_they_are_taken_over(files, write, scored, example, message):
-    other = write("other", [json.dumps([example])])
-    with pytest.raises(InputError, match=rf"other: {message}.*; make it again with posattn ex"):
+def test_examples_are_checked_before_they_are_taken_over(files, write, scored):
+    other = write("other", [json.dumps([{"number": 1}])])
+    message = r"other: examples\[0\].words is missing.*; make it again with posattn ex"
+    with pytest.raises(InputError, match=message):
         scored(files["hyp"], "--references", files["ref"], "--examples", other)
 
 

@@ -1,8 +1,6 @@
 """Scores are sacrebleu's; what is ours is counted by hand."""
 
 import random
-from collections import Counter
-from dataclasses import replace
 from urllib.error import URLError
 
 import pytest
@@ -17,14 +15,13 @@ from fairseq_posattn.lab.scoring.metrics.scores import (
     NIST,
     TOKENISED,
     Scoring,
-    Settings,
     Translations,
     split_compounds,
-    tokenised_text,
 )
 from fairseq_posattn.lab.scoring.metrics.texts import Text
 from fairseq_posattn.lab.scoring.score_record import Difference
 from fairseq_posattn.trees.conllu import read_blocks
+from support.scored_systems import request
 
 REFERENCE = [
     "The dog barks at the old mailman , as dogs do .",
@@ -39,26 +36,11 @@ HYPOTHESES = [
     "We shall see what the next day brings us .",
 ]
 OTHER = ["A dog barked .", "The cat has not been seen since Tuesday .", "Rain .", "Wait and see ."]
-PLAIN = Settings(tokenize="none")
-
-
-def ngrams_of(line: str, n: int) -> Counter:
-    words = line.split()
-    return Counter(tuple(words[k : k + n]) for k in range(len(words) - n + 1))
-
-
-def counted(hypotheses, references, n: int) -> tuple[int, int]:
-    """Count the clipped matches and all n-grams of the hypotheses."""
-    correct = total = 0
-    for k, line in enumerate(hypotheses):
-        for ngram, count in ngrams_of(line, n).items():
-            most = max(ngrams_of(reference[k], n)[ngram] for reference in references)
-            correct, total = correct + min(count, most), total + count
-    return correct, total
+PLAIN = request(tokenize="none")
 
 
 def plain(scoring: Scoring, text: list[str]) -> dict:
-    return Translations(scoring, [text]).plain_scores()
+    return Translations(scoring, [text]).scores(Samples(2))
 
 
 def noisy(lines, share: float, seed: int) -> list[str]:
@@ -71,23 +53,19 @@ def noisy(lines, share: float, seed: int) -> list[str]:
 # n-grams
 
 
-@pytest.mark.parametrize("references", [[REFERENCE], [REFERENCE, OTHER]])
-def test_precisions_counted_in_loops(references):
-    for order in ngrams.by_order(HYPOTHESES, references, PLAIN):
-        correct, total = counted(HYPOTHESES, references, order.n)
-        assert order.precision == pytest.approx(100 * correct / total)
-
-
 @pytest.mark.parametrize("hypotheses", [HYPOTHESES, OTHER, ["a"] * 4, [""] * 4])
-@pytest.mark.parametrize("settings", [Settings(), Settings(lowercase=True), Settings("zh")])
+@pytest.mark.parametrize("settings", [request(), request(lowercase=True), request("zh")])
 def test_every_order_is_that_of_sacrebleu(hypotheses, settings):
-    for order in ngrams.by_order(hypotheses, [REFERENCE], settings):
+    for order in ngrams.by_order(hypotheses, Scoring([REFERENCE], settings)):
         bleu = BLEU(
             max_ngram_order=order.n,
             lowercase=settings.lowercase,
-            tokenize="zh" if settings.target else "13a",
+            tokenize="zh" if settings.target_lang else "13a",
         )
-        assert order.bleu == bleu.corpus_score(hypotheses, [REFERENCE]).score
+        expected = bleu.corpus_score(hypotheses, [REFERENCE])
+        assert order.bleu == expected.score
+        counts = expected.counts[-1], expected.totals[-1]
+        assert order.precision == (100 * counts[0] / counts[1] if counts[1] else 0)
 
 
 # tokenised BLEU
@@ -107,56 +85,32 @@ def test_compounds(line, split):
     assert split_compounds(line) == split
 
 
-@pytest.mark.parametrize(
-    ("language", "tokens"),
-    [("de", 'Die Bus ##AT##-##AT## Linie & " x " .'), ("en", 'Die Bus-Linie & " x " .')],
-)
-def test_moses_tokens(language, tokens):
-    assert tokenised_text(Settings(language))('Die Bus-Linie & "x".') == tokens
-
-
 def test_tokenised_bleu_by_hand():
     hypothesis, reference = "Die Bus-Linie fährt um 10 Uhr.", "Die Bus-Linie fährt bis 10 Uhr."
     # Die Bus ##AT##-##AT## Linie fährt um 10 Uhr .: 8 of 9, 6 of 8, 4 of 7, 2 of 6
     expected = 100 * (8 / 9 * 6 / 8 * 4 / 7 * 2 / 6) ** 0.25
-    found = plain(Scoring([[reference]], Settings("de")), [hypothesis])[TOKENISED]
+    found = plain(Scoring([[reference]], request("de")), [hypothesis])[TOKENISED]
     assert found.score == pytest.approx(expected)
     assert found.signature.startswith("nrefs:1|case:mixed|eff:no|tok:none|smooth:none|version:")
     assert found.signature.endswith("|moses:de|compounds:split")
 
 
 def test_no_smoothing_in_tokenised_bleu():
-    scores = plain(Scoring([["a b c d e"]], Settings("en")), ["a b c x e"])
+    scores = plain(Scoring([["a b c d e"]], request("en")), ["a b c x e"])
     assert scores[TOKENISED].score == pytest.approx(0, abs=1e-9)
     assert scores["BLEU"].score > 1
     assert scores[TOKENISED].signature.endswith("|moses:en")
 
 
-@pytest.mark.parametrize("target", ["", "zh", "ja"])
-def test_no_tokenised_bleu_where_moses_finds_no_words(target):
-    settings = Settings(target, tokenize="char")
-    assert TOKENISED not in plain(Scoring([["a"]], settings), ["a"])
-
-
 # which scores
-
-
-@pytest.mark.parametrize(("nist", "references", "there"), [(0, 1, 0), (1, 1, 1), (0, 2, 1)])
-def test_nist_bleu(nist, references, there):
-    scores = plain(Scoring([REFERENCE] * references, Settings(nist=bool(nist))), HYPOTHESES)
-    assert (NIST in scores) == bool(there)
-
-
-def test_tokenisation_follows_the_target():
-    assert "|tok:zh|" in plain(Scoring([["我们走"]], Settings("zh")), ["我们"])["BLEU"].signature
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (Settings("ja"), r"^--target-lang ja: .*pip install .*; or choose .* with --tokenize"),
-        (Settings("", "ja-mecab"), r"^--tokenize ja-mecab: .*pip install"),
-        (Settings("ja", "ja-mecab"), r"^--tokenize ja-mecab: .*pip install"),
+        (request("ja"), r"^--target-lang ja: .*pip install .*; or choose .* with --tokenize"),
+        (request("", "ja-mecab"), r"^--tokenize ja-mecab: .*pip install"),
+        (request("ja", "ja-mecab"), r"^--tokenize ja-mecab: .*pip install"),
     ],
 )
 def test_missing_tokeniser(monkeypatch, settings, message):
@@ -173,7 +127,7 @@ def test_tokeniser_that_cannot_be_fetched(monkeypatch, tmp_path):
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", unreachable)
     with pytest.raises(InputError, match=r"--tokenize flores200: .*no network"):
-        plain(Scoring([["a"]], Settings(tokenize="flores200")), ["a"])
+        plain(Scoring([["a"]], request(tokenize="flores200")), ["a"])
 
 
 # significance
@@ -181,7 +135,7 @@ def test_tokeniser_that_cannot_be_fetched(monkeypatch, tmp_path):
 
 def marks(hypotheses, baseline) -> dict:
     reference = REFERENCE * 10
-    scoring = Scoring([reference], Settings(tokenize="none", nist=True))
+    scoring = Scoring([reference], request(tokenize="none", nist=True))
     pair = (Translations(scoring, [lines]) for lines in (baseline, hypotheses))
     return compared(*pair, Samples(1000, 1000))
 
@@ -206,8 +160,8 @@ def test_far_better_and_far_worse():
     ]
     up, down = (compared(*pair, Samples(200, 200)) for pair in (runs[::-1], runs))
     for found, mark in ((up, "⇑"), (down, "⇓")):
-        pairs = [(figures, name == "TER") for name, figures in found.items()]
-        assert [figures.mark for figures in marked(pairs)] == [mark] * 4
+        pairs = {name: (figures, name == "TER") for name, figures in found.items()}
+        assert [figures.mark for figures in marked(pairs).values()] == [mark] * 4
     for figures in up.values():
         low, high = figures.interval
         assert low < figures.difference < high and not low < 0 < high
@@ -220,21 +174,6 @@ def test_several_runs_against_one():
     one = Translations(scoring, [noisy(REFERENCE * 10, 0.5, 3)])
     found = compared(one, runs, Samples(50, 50))["BLEU"]
     assert (found.welch_p, found.mark) == (ABSENT, "") and found.randomisation_p < 0.05
-
-
-def test_scores_over_runs():
-    runs = [noisy(REFERENCE * 10, 0.3, seed) for seed in range(3)]
-    scoring = Scoring([REFERENCE * 10], Settings("de"))
-    each = [plain(scoring, run) for run in runs]
-    for name, found in Translations(scoring, runs).scores(Samples(200)).items():
-        scores = [of_run[name].score for of_run in each]
-        assert found.interval[0] < found.score < found.interval[1]
-        assert found.runs == scores and found.signature == each[0][name].signature
-        assert found.score == pytest.approx(sum(scores) / 3)
-        variance = sum((score - found.score) ** 2 for score in scores) / 2
-        assert found.deviation == pytest.approx(variance**0.5)
-    only = Translations(scoring, runs[:1]).scores(Samples(200))
-    assert {name: replace(score, interval=ABSENT) for name, score in only.items()} == each[0]
 
 
 @pytest.mark.parametrize(
@@ -290,11 +229,6 @@ def test_buckets_hold_bleu_of_their_sentences():
 )
 def test_split_words(pieces, separator, split):
     assert buckets.split_words(Text("", [pieces]), separator) == [split]
-
-
-def test_pieces_cut_off():
-    with pytest.raises(InputError, match=r"pieces:2: .*truncated"):
-        buckets.split_words(Text("pieces", ["a", "b@@"]), "@@")
 
 
 def test_depths_of_trees(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.report.report import page
-from fairseq_posattn.lab.report.score_tables import differences, score_columns
+from fairseq_posattn.lab.report.score_tables import difference_tables, score_columns
 from fairseq_posattn.lab.report.systems import read_system
 from fairseq_posattn.lab.scoring.on_screen import digits_of
 from fairseq_posattn.lab.scoring.score_record import SEGMENTS
@@ -73,8 +73,9 @@ def test_lower_may_be_better(scored, write, tmp_path, capsys):
     assert found["baseline"]["scores"]["MetricX"]["mark"] == "⇑"
     assert "\nlower is better: TER, MetricX\n" in capsys.readouterr().out
     system = read_system(tmp_path / "out.json")
-    [(_, rows)] = differences([system])
-    assert [row.score for row in rows][3:] == ["TER (lower is better)", "MetricX (lower is better)"]
+    [table] = difference_tables([system], with_test=False)
+    scores = [row[-6] for row in table.rows]
+    assert scores[3:] == ["TER (lower is better)", "MetricX (lower is better)"]
     text = page([system])
     for name in ("TER", "MetricX"):
         assert f"for {name}, lower is better" in text

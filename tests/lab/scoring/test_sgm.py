@@ -71,13 +71,6 @@ def test_several_sets_in_a_file(write):
         read_set(path, "E")
 
 
-def test_the_source_gives_the_order(write):
-    first, second = 'docid="1"', 'docid="2"'
-    source = write("src.sgm", document(numbered("s1"), second) + document(numbered("s2"), first))
-    reference = write("a.sgm", document(numbered("r1"), first) + document(numbered("r2"), second))
-    assert read_set(reference).in_order_of(read_set(source)) == ["r2", "r1"]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -8,8 +8,9 @@ from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import as_document
 from fairseq_posattn.lab.scoring.metrics.runs import Samples
-from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings, Translations
+from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Translations
 from fairseq_posattn.lab.scoring.metrics.texts import Text, spaced_differently
+from support.scored_systems import request
 
 PLAIN = {
     "ja": ["私は昨日、新しい本を三冊買いました。", "これはペンです。", "彼は学生ではありません。"],
@@ -78,7 +79,7 @@ def test_a_warning_and_the_score(score_files, hypotheses):
     scores, printed = score_files(*options, hyp=ours["zh"], ref=theirs["zh"])
     assert printed.startswith("warning: hyp and ref are spaced differently (spaces between ")
     assert printed.count("\n") == 1 and len(printed) <= 300
-    expected = Translations(Scoring([theirs["zh"]], Settings("", "zh")), [ours["zh"]])
+    expected = Translations(Scoring([theirs["zh"]], request("", "zh")), [ours["zh"]])
     assert scores == as_document(expected.scores(Samples()))
 
 

@@ -74,29 +74,29 @@ class Splitting:
 
     def by_range(self, measures: Sequence[int | None], ranges: Sequence[Range]) -> list[Bucket]:
         """Return a part for each non-empty range; sentences whose measure is None are ignored."""
-        found = []
+        found = {}
         for first, last in ranges:
             chosen = [k for k, measure in enumerate(measures) if within(measure, first, last)]
             if chosen:
                 figures = self.figures(self.drawn(chosen), len(chosen))
                 if isinstance(self.metric, BLEU):
                     figures["bleu"] = figures.pop("score")
-                found.append(Bucket(first=first, last=last, **figures))
-        return with_marks(found)
+                found[first] = Bucket(first=first, last=last, **figures)
+        return list(with_marks(found).values())
 
     def by_label(self, labels: Sequence[str]) -> Subsets:
         """Return a part for each label, and the unweighted mean over the labels.
 
         The bootstrap samples of different labels are drawn independently.
         """
-        drawn, found = [], []
+        drawn, found = [], {}
         for number, label in enumerate(dict.fromkeys(labels)):
             chosen = [k for k, one in enumerate(labels) if one == label]
             drawn.append(self.drawn(chosen, number))
-            found.append(Subset(name=label, **self.figures(drawn[-1], len(chosen))))
+            found[label] = Subset(name=label, **self.figures(drawn[-1], len(chosen)))
         means = [Resampled.mean_of(one) for one in zip(*drawn, strict=True)]
         mean_of_all = Part(**self.figures(means, len(labels)))
-        return Subsets(labels=with_marks(found), mean=mean_of_all)
+        return Subsets(labels=list(with_marks(found).values()), mean=mean_of_all)
 
 
 def within(measure: int | None, first: int, last: int | None) -> bool:

@@ -8,7 +8,7 @@ SACREBLEU_SEED (default: 12345) sets the random seed of all tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ from fairseq_posattn.lab.scoring.statistics import Estimate, Resampled, holm, we
 
 ARROWS = ((0.01, "⇑", "⇓"), (0.05, "↑", "↓"))  # upper limit of p, mark if better, mark if worse
 Compared = TypeVar("Compared", bound=Part)
+Key = TypeVar("Key", bound=Hashable)
 OF_SENTENCES = "chrF2"  # not BLEU, because most sentences have no correct 4-gram
 
 
@@ -108,7 +109,7 @@ def gap(baseline: Resampled, system: Resampled) -> Difference:
     )
 
 
-def marked(differences: Iterable[tuple[Difference, bool]]) -> list[Difference]:
+def marked(differences: Mapping[Key, tuple[Difference, bool]]) -> dict[Key, Difference]:
     """Mark significant differences, after Holm's correction over all differences.
 
     differences: pairs of a difference and whether lower scores are better.
@@ -116,19 +117,18 @@ def marked(differences: Iterable[tuple[Difference, bool]]) -> list[Difference]:
     The mark depends on the larger of the p-values of Welch's test and the bootstrap. Differences
     between single runs keep their mark.
     """
-    pairs = list(differences)
-    p = {k: found for k, (one, _) in enumerate(pairs) if (found := p_over_runs(one)) is not None}
-    corrected = dict(zip(p, holm(list(p.values())), strict=True))
-    return [
-        replace(one, mark=arrow(one.difference, corrected[k], lower)) if k in corrected else one
-        for k, (one, lower) in enumerate(pairs)
-    ]
+    found = {key: one for key, (one, _) in differences.items()}
+    tested = {key: p for key, one in found.items() if (p := p_over_runs(one)) is not None}
+    for key, corrected in zip(tested, holm(list(tested.values())), strict=True):
+        one, lower_is_better = differences[key]
+        found[key] = replace(one, mark=arrow(one.difference, corrected, lower_is_better))
+    return found
 
 
-def with_marks(parts: Sequence[Compared]) -> list[Compared]:
+def with_marks(parts: Mapping[Key, Compared]) -> dict[Key, Compared]:
     """Mark significant differences in parts of a test set (Holm's correction over all parts)."""
-    marks = iter(marked((part.difference, False) for part in parts if part.difference))
-    return [replace(p, difference=next(marks)) if p.difference else p for p in parts]
+    marks = marked({key: (p.difference, False) for key, p in parts.items() if p.difference})
+    return {k: replace(p, difference=marks[k]) if k in marks else p for k, p in parts.items()}
 
 
 def p_over_runs(one: Difference) -> float | None:

@@ -10,7 +10,7 @@ from statistics import mean
 
 from sacrebleu.metrics import BLEU
 
-from fairseq_posattn.lab.scoring.metrics.scores import Settings, Translations
+from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Translations
 from fairseq_posattn.lab.scoring.score_record import Ngrams
 
 HIGHEST = 8
@@ -18,8 +18,7 @@ HIGHEST = 8
 
 def of_runs(system: Translations) -> list[Ngrams]:
     """Return BLEU and precision for each n-gram order, averaged over the runs."""
-    scoring = system.scoring
-    runs = [by_order(run, scoring.references, scoring.settings) for run in system.runs]
+    runs = [by_order(run, system.scoring) for run in system.runs]
     return [
         Ngrams(
             n=orders[0].n,
@@ -30,12 +29,10 @@ def of_runs(system: Translations) -> list[Ngrams]:
     ]
 
 
-def by_order(
-    hypotheses: Sequence[str], references: Sequence[Sequence[str]], settings: Settings
-) -> list[Ngrams]:
+def by_order(hypotheses: Sequence[str], scoring: Scoring) -> list[Ngrams]:
     """Return, for n = 1 to 8, BLEU with n-grams up to order n and the precision of order n."""
-    metric = settings.bleu(max_ngram_order=HIGHEST, force=True)
-    counted = metric.corpus_score(hypotheses, references)
+    metric = scoring.bleu(max_ngram_order=HIGHEST, force=True)
+    counted = metric.corpus_score(hypotheses, scoring.references)
     found = []
     for n in range(1, HIGHEST + 1):
         correct, total = counted.counts[:n], counted.totals[:n]

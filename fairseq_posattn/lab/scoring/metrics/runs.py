@@ -107,13 +107,8 @@ def read_statistics(runs: Sequence[Sequence[str]]) -> Counted:
     return np.array([[line.split(" ") for line in lines] for lines in runs], dtype=np.float64)
 
 
-def computed_score(metric: FromSums, sums: NDArray[np.float64]) -> Computed:
-    """Return sacrebleu's score object for summed statistics."""
-    return metric._compute_score_from_stats(sums.tolist())
-
-
 def score_of(metric: FromSums, sums: NDArray[np.float64]) -> float:
-    return float(computed_score(metric, sums).score)
+    return float(metric._compute_score_from_stats(sums.tolist()).score)
 
 
 def run_scores(metric: FromSums, runs: Counted) -> list[float]:
@@ -172,12 +167,6 @@ def dealt(
             order[:, None] == np.arange(runs)[None, :, None, None]
         )  # sample, run, sentence, output
         yield falls.reshape(size, runs, -1).astype(np.float64) @ flat
-
-
-def bootstrap(metric: FromSums, baseline: Counted, system: Counted, samples: Samples) -> Estimate:
-    """Estimate the difference between a system and the baseline on the same bootstrap samples."""
-    before, after = resampled(metric, [baseline, system], samples)
-    return Estimate.of(after, before)
 
 
 def interval(metric: FromSums, runs: Counted, samples: Samples) -> list[float]:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import mean, stdev
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.base import Score as Computed
 from sacrebleu.metrics.bleu import BLEUScore
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.scoring.metrics.exact import ExactMatch
 from fairseq_posattn.lab.scoring.metrics.runs import (
     Counted,
+    FromSums,
     Samples,
-    computed_score,
     counted_by,
     interval,
     read_statistics,
+    run_scores,
 )
+from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import EXACT, Score
 from fairseq_posattn.text.languages import Language, known, language
 from fairseq_posattn.text.pipeline import tokenized
@@ -39,41 +40,57 @@ COMPOUND = re.compile(r"(\S)-(\S)")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The settings of all metrics.
+class Scoring:
+    """The references of a test set (one or several texts), and the metrics to compute.
 
-    tokenize: sacrebleu's tokeniser; None selects the tokeniser of the target language.
-    only: the only score to compute; "" for all scores.
-    statistics: whether runs consist of a metric's statistics instead of translations.
-    Raises InputError for an unknown target language, unless `tokenize` is given.
+    Raises InputError for an unknown target language, unless a tokeniser is given.
+
+    Example:
+
+        Scoring([lines_of_reference], ScoreRequest(hypotheses=[], target_lang="de")).names
     """
 
-    target: str = ""
-    tokenize: str | None = None
-    lowercase: bool = False
-    nist: bool = False
-    exact: bool = False
-    only: str = ""
-    statistics: bool = False
+    references: Sequence[Sequence[str]]
+    request: ScoreRequest
 
     def __post_init__(self) -> None:
-        if self.target and not self.tokenize:
+        if self.request.target_lang and not self.request.tokenize:
             remedy = "; use a known one, or choose a tokeniser with --tokenize, such as 13a or char"
-            known("--target-lang", self.target, remedy)
+            known("--target-lang", self.request.target_lang, remedy)
 
     @cached_property
     def language(self) -> Language:
-        return language(self.target)
+        return language(self.request.target_lang)
 
     @property
     def tokenizer(self) -> str:
-        return self.tokenize or self.language.tokenizer or BLEU.TOKENIZER_DEFAULT
+        return self.request.tokenize or self.language.tokenizer or BLEU.TOKENIZER_DEFAULT
+
+    @property
+    def has_nist(self) -> bool:
+        return self.request.nist or len(self.references) > 1
+
+    @property
+    def main(self) -> str:
+        """The main score; with `only_main`, the default is the score that tables show."""
+        return self.request.main or (NIST if self.request.only_main and self.has_nist else "BLEU")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all scores, in display order."""
+        if self.request.only_main:
+            return [self.main]
+        found = ["BLEU", "chrF2", "chrF2++", "TER"]
+        found += [EXACT] * (self.request.exact or self.main == EXACT)
+        found += [TOKENISED] * (bool(self.request.target_lang) and self.language.spaced)
+        return found + [NIST] * self.has_nist
 
     def bleu(self, **changes) -> BLEU:
         """Return sacrebleu's BLEU metric; `changes` override its arguments."""
-        options = {"lowercase": self.lowercase, "tokenize": self.tokenizer, **changes}
+        request = self.request
+        options = {"lowercase": request.lowercase, "tokenize": self.tokenizer, **changes}
         # suppress sacrebleu's warning about the tokeniser here; the BLEU score already causes it
-        warned = self.tokenize and changes.get("force")
+        warned = request.tokenize and changes.get("force")
         try:
             return BLEU(trg_lang="" if warned else self.language.code, **options)
         except TOKENIZER_ERRORS as error:
@@ -82,16 +99,12 @@ class Settings:
     def tokenizer_missing(self, error: Exception) -> InputError:
         """Return an InputError about a missing tokeniser, with the option that selected it."""
         reason = " ".join(str(error).split()) or repr(error)
-        if self.tokenize:
-            return InputError(f"--tokenize {self.tokenize}: {reason}")
+        if self.request.tokenize:
+            return InputError(f"--tokenize {self.request.tokenize}: {reason}")
         return InputError(
-            f"--target-lang {self.target}: {reason}; or choose another tokeniser with --tokenize, "
-            "such as char"
+            f"--target-lang {self.request.target_lang}: {reason}; or choose another tokeniser with "
+            "--tokenize, such as char"
         )
-
-    def ter(self, references: Sequence[Sequence[str]]) -> TER:
-        asian = self.ter_of_characters
-        return TER(normalized=asian, asian_support=asian, references=references)
 
     @property
     def ter_of_characters(self) -> bool:
@@ -100,41 +113,18 @@ class Settings:
         Chinese and Japanese are written without spaces, so TER would treat a whole sentence as one
         word, unless the text is already tokenised (--tokenize none).
         """
-        chosen = {self.language.tokenizer, self.tokenize}
-        return self.tokenize != "none" and not chosen.isdisjoint(BY_CHARACTERS)
-
-    @property
-    def moses(self) -> bool:
-        """Whether to compute tokenised BLEU."""
-        return bool(self.target) and self.language.spaced
+        chosen = {self.language.tokenizer, self.request.tokenize}
+        return self.request.tokenize != "none" and not chosen.isdisjoint(BY_CHARACTERS)
 
     @property
     def compounds(self) -> bool:
         """Whether to split compounds at hyphens, as in published scores for German."""
         return self.language.code == "de"
 
-
-@dataclass(frozen=True)
-class Scoring:
-    """The references of a test set (one or several texts), and the metrics to compute.
-
-    Example:
-
-        Scoring([lines_of_reference], Settings("de")).names  # ["BLEU", "chrF2", ...]
-    """
-
-    references: Sequence[Sequence[str]]
-    settings: Settings
-
-    @property
-    def names(self) -> list[str]:
-        """The names of all scores, in display order."""
-        wanted = self.settings
-        if wanted.only:
-            return [wanted.only]
-        found = ["BLEU", "chrF2", "chrF2++", "TER"]
-        found += [EXACT] * wanted.exact + [TOKENISED] * wanted.moses
-        return found + [NIST] * (wanted.nist or len(self.references) > 1)
+    def moses_tokens(self, line: str) -> str:
+        """Tokenise a line as in published scores, for tokenised BLEU."""
+        line = tokenized(line, self.language.code)
+        return split_compounds(line) if self.compounds else line
 
     @cached_property
     def metrics(self) -> dict[str, Metric]:
@@ -142,24 +132,24 @@ class Scoring:
         return {name: self.new_metric(name) for name in self.names}
 
     def new_metric(self, name: str) -> Metric:
-        settings, lowercase, references = self.settings, self.settings.lowercase, self.references
+        lowercase, references = self.request.lowercase, self.references
         if name == "TER":
-            return settings.ter(references)
+            asian = self.ter_of_characters
+            return TER(normalized=asian, asian_support=asian, references=references)
         if name == EXACT:
             return ExactMatch(references, lowercase)
         if name == NIST:  # published scores with several references ignore case
             return BLEU(lowercase=True, tokenize="13a", force=True, references=references)
         if name == TOKENISED:
-            prepare = tokenised_text(settings)
             return BLEU(
                 lowercase=lowercase,
                 tokenize="none",
                 smooth_method="none",
                 force=True,
-                references=[[prepare(line) for line in reference] for reference in references],
+                references=[list(map(self.moses_tokens, reference)) for reference in references],
             )
         if name == "BLEU":
-            return settings.bleu(references=references)
+            return self.bleu(references=references)
         return CHRF(word_order=WORDS_OF[name], lowercase=lowercase, references=references)
 
     def signature(self, name: str) -> str:
@@ -167,15 +157,15 @@ class Scoring:
         signature = str(self.metrics[name].get_signature())
         if name != TOKENISED:
             return signature
-        compounds = "|compounds:split" if self.settings.compounds else ""
-        return f"{signature}|moses:{self.settings.language.code}{compounds}"
+        compounds = "|compounds:split" if self.compounds else ""
+        return f"{signature}|moses:{self.language.code}{compounds}"
 
     @property
     def by_spaces(self) -> list[str]:
         """The names of the scores that split words at spaces."""
         split = {
-            "BLEU": (self.settings.tokenizer in BY_SPACES, f"BLEU ({self.settings.tokenizer})"),
-            "TER": (not self.settings.ter_of_characters, "TER"),
+            "BLEU": (self.tokenizer in BY_SPACES, f"BLEU ({self.tokenizer})"),
+            "TER": (not self.ter_of_characters, "TER"),
             TOKENISED: (True, TOKENISED),
             NIST: (True, f"{NIST} (13a)"),
         }
@@ -184,11 +174,10 @@ class Scoring:
 
     def table(self, name: str, runs: Sequence[Sequence[str]]) -> Counted:
         """Return a metric's statistics for each sentence of each run."""
-        if self.settings.statistics:
+        if self.request.statistics:
             return read_statistics(runs)
         if name == TOKENISED:
-            prepare = tokenised_text(self.settings)
-            runs = [[prepare(line) for line in run] for run in runs]
+            runs = [list(map(self.moses_tokens, run)) for run in runs]
         return counted_by(self.metrics[name], runs)
 
 
@@ -204,52 +193,26 @@ class Translations:
         """The statistics of all metrics; their computation takes most of the scoring time."""
         return {name: self.scoring.table(name, self.runs) for name in self.scoring.names}
 
-    def plain_scores(self) -> dict[str, Score]:
-        """Return all scores without confidence intervals; with several runs, return the means."""
-        found = {}
-        for name, table in self.tables.items():
-            metric, signature = self.scoring.metrics[name], self.scoring.signature(name)
-            computed = [computed_score(metric, sums) for sums in table.sum(axis=1)]
-            found[name] = over_runs([described(one, signature) for one in computed])
-        return found
-
     def scores(self, samples: Samples) -> dict[str, Score]:
-        """Return all scores with their confidence intervals."""
+        """Return all scores with their confidence intervals; with several runs, the means."""
         return {
-            name: replace(found, interval=interval(self.scoring.metrics[name], table, samples))
-            for (name, found), table in zip(
-                self.plain_scores().items(), self.tables.values(), strict=True
+            name: mean_score(
+                self.scoring.metrics[name], table, self.scoring.signature(name), samples
             )
+            for name, table in self.tables.items()
         }
 
 
-def over_runs(scores: Sequence[Score]) -> Score:
-    """Return the mean and standard deviation of several scores, or a single score unchanged."""
-    if len(scores) == 1:
-        return scores[0]
-    found = [score.score for score in scores]
-    return Score(
-        score=mean(found), deviation=stdev(found), runs=found, signature=scores[0].signature
-    )
-
-
-def described(found: Computed, signature: str) -> Score:
-    if not isinstance(found, BLEUScore):
-        return Score(score=found.score, signature=signature)
-    return Score(
-        score=found.score,
-        signature=signature,
-        brevity_penalty=found.bp,
-        precisions=list(found.precisions),
-    )
-
-
-def tokenised_text(settings: Settings) -> Callable[[str], str]:
-    def prepare(line: str) -> str:
-        line = tokenized(line, settings.language.code)
-        return split_compounds(line) if settings.compounds else line
-
-    return prepare
+def mean_score(metric: FromSums, table: Counted, signature: str, samples: Samples) -> Score:
+    """Return the score of a run, or the mean over several runs, with its confidence interval."""
+    runs, ends = run_scores(metric, table), interval(metric, table, samples)
+    found = Score(score=mean(runs), signature=signature, interval=ends)
+    if len(runs) > 1:
+        return replace(found, deviation=stdev(runs), runs=runs)
+    computed = metric._compute_score_from_stats(table[0].sum(axis=0).tolist())
+    if not isinstance(computed, BLEUScore):
+        return found
+    return replace(found, brevity_penalty=computed.bp, precisions=list(computed.precisions))
 
 
 def split_compounds(line: str) -> str:

@@ -15,11 +15,10 @@ from sacrebleu.metrics.base import Score as Computed
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.numbers import decimal_number
-from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.lab.scoring.json_values import LARGEST, is_number
 from fairseq_posattn.lab.scoring.metrics.comparison import compared_runs
-from fairseq_posattn.lab.scoring.metrics.runs import Counted, Pair, Samples, interval, run_scores
-from fairseq_posattn.lab.scoring.metrics.scores import NIST, TOKENISED, over_runs
+from fairseq_posattn.lab.scoring.metrics.runs import Counted, Pair, Samples
+from fairseq_posattn.lab.scoring.metrics.scores import NIST, TOKENISED, mean_score
 from fairseq_posattn.lab.scoring.metrics.texts import Texts
 from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import EXACT, SEGMENTS, Difference, Score
@@ -68,12 +67,9 @@ class SegmentScores:
 
     def scores(self, samples: Samples) -> dict[str, Score]:
         """Return the mean scores by name, with standard deviation and confidence interval."""
-        found = {}
-        for name, table in self.system.items():
-            of_runs = [Score(score=one, signature=SEGMENTS) for one in run_scores(METRIC, table)]
-            ends = interval(METRIC, table, samples)
-            lower = True if name in self.lower_is_better else ABSENT
-            found[name] = replace(over_runs(of_runs), interval=ends, lower_is_better=lower)
+        found = {n: mean_score(METRIC, t, SEGMENTS, samples) for n, t in self.system.items()}
+        for name in self.lower_is_better:
+            found[name] = replace(found[name], lower_is_better=True)
         return found
 
     def compared(self, samples: Samples) -> dict[str, Difference]:

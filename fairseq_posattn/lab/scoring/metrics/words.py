@@ -20,7 +20,7 @@ from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.lab.scoring.metrics.buckets import Range, within
 from fairseq_posattn.lab.scoring.metrics.runs import Samples, interval
-from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings
+from fairseq_posattn.lab.scoring.metrics.scores import Scoring
 from fairseq_posattn.lab.scoring.metrics.texts import Texts, check_count
 from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import WordGroup, range_name
@@ -58,9 +58,9 @@ def read_words(
     """Return the F1 scores of the requested word groups, by criterion, such as `frequency`."""
     found = {}
     if request.train_target:
-        settings = scoring.settings
-        prepare = settings.bleu(force=True)._preprocess_segment  # splits words as in BLEU
-        frequency = frequencies(request.train_target, prepare, settings, request.train_counts)
+        prepare = scoring.bleu(force=True)._preprocess_segment  # splits words as in BLEU
+        words: list[str | bool] = [sacrebleu.__version__, scoring.tokenizer, request.lowercase]
+        frequency = frequencies(request.train_target, prepare, words, request.train_counts)
         reference = [prepare(line).split() for line in scoring.references[0]]
         runs = [[prepare(line).split() for line in run.lines] for run in texts.system]
         by_name = {range_name(*ends): ends for ends in FREQUENCIES}
@@ -83,14 +83,14 @@ def read_words(
 
 
 def frequencies(
-    path: str, prepare: Callable[[str], str], settings: Settings, kept: str | None
+    path: str, prepare: Callable[[str], str], settings: Sequence[str | bool], kept: str | None
 ) -> Mapping[str, int]:
     """Count the words of a text.
 
+    settings: what the words depend on, besides the text.
     kept: a file that caches the counts, or None.
     """
-    words = [sacrebleu.__version__, settings.tokenizer, settings.lowercase]
-    made_of = {"text": fingerprint(path), "words": words} if kept else {}
+    made_of = {"text": fingerprint(path), "words": settings} if kept else {}
     if kept and (before := made_before(kept, made_of, [])):
         return Counter(before.answer)
     found = Counter(word for line in read_lines(path) for word in prepare(line).split())
