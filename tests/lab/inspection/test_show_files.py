@@ -20,7 +20,7 @@ from fairseq_posattn.lab.inspection.rows import Kind
 from fairseq_posattn.lab.inspection.sentence import BUILT_IN, END
 from fairseq_posattn.trees.sentence import Sentence
 from support import own_classes
-from support.html import Parsed
+from support.html_pages import Parsed
 from support.in_process import end_of
 
 SHORT = Sentence(["the", "cat", "sleeps"], [2, 3, 0], relations=["det", "nsubj", "root"])

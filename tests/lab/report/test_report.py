@@ -12,7 +12,7 @@ from fairseq_posattn.lab.inspection.tree import tree_svg
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.systems import read_systems
 from fairseq_posattn.trees.drawing import TreeLayout, arcs_of
-from support.html import Parsed
+from support.html_pages import Parsed
 from support.in_process import end_of
 from support.scored_systems import BLEU, HOSTILE, both, scored
 
