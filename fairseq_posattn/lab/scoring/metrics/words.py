@@ -83,7 +83,7 @@ def read_words(
 
 
 def frequencies(
-    path: str, prepare: Callable[[str], str], settings: Sequence[str | bool], kept: str | None
+    path: str, prepare: Callable[[str], str], settings: Sequence[object], kept: str | None
 ) -> Mapping[str, int]:
     """Count the words of a text.
 
