@@ -103,10 +103,8 @@ def read(task: Any, text: str, given: Sentence) -> tuple[dict[str, Any], Sentenc
         [pieces] = task.pieces_of([line], [given])
     tokens = task.source_dictionary.encode_line(pieces, add_if_not_exist=False).long()
     dataset = task.build_dataset_for_inference([tokens], [len(tokens)])
-    sample = dataset.collater([dataset[0]])["net_input"]
-    if not task.needs_trees:
-        return sample, given
-    return sample, task.pending.for_batch(sample["src_tokens"]).sentences[0][1]
+    sample = dataset.collater([dataset[0]])
+    return sample["net_input"], sample["sentences"][0] if task.needs_trees else given
 
 
 def refuse_without_parser(task: Any, sentence: Sentence) -> None:
