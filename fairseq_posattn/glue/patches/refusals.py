@@ -47,9 +47,10 @@ def options_fit(parse_args_and_arch, parser: ArgumentParser, *rest, **how):
     It also resets --tpu, which fairseq sets with --bf16.
     """
     found = parse_args_and_arch(parser, *rest, **how)
-    args = vars(found[0] if isinstance(found, tuple) else found)  # parse_known: (args, unknown)
-    if args.get("bf16") and find_spec("torch_xla") is None:
-        args["tpu"] = False
+    chosen: Any = found[0] if isinstance(found, tuple) else found  # parse_known: (args, unknown)
+    if getattr(chosen, "bf16", False) and find_spec("torch_xla") is None:
+        chosen.tpu = False
+    args = vars(chosen)
     refuse_combinations(args)
     given = given_flags()
     for action in parser._actions:  # argparse has no public list of options
