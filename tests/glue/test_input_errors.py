@@ -228,4 +228,4 @@ def test_a_line_that_is_not_utf_8(size, task, stock_model, toy_data, tmp_path):
     assert refusal(result).startswith(f"{text}:2: the line is not UTF-8")
     lines = "tse\ntse \udcff\n"  # as Python reads it from a standard input without a language
     result = interactive(toy_data, stock_model, lines, *options, check=False)
-    assert refusal(result).startswith("standard input: a line after line 1 is not UTF-8; convert")
+    assert refusal(result).startswith("standard input:2: the line is not UTF-8")

@@ -19,6 +19,7 @@ from fairseq.data import Dictionary
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.tasks.structured_translation import StructuredTranslationTask
+from fairseq_posattn.text.live import line_trees
 from fairseq_posattn.text.live import parser_process as live
 from fairseq_posattn.text.live.parser_process import LiveParser, answer
 from fairseq_posattn.text.parsing.options import ParserSettings
@@ -324,23 +325,14 @@ def test_given_trees_need_a_tree_file(corpus, asked, tmp_path):
 
 
 def test_batches_are_parsed_together(corpus, asked):
-    """The first buffer is parsed batch by batch, each later one whole and before it is wanted."""
+    """Batches are smaller than the requests to the parser, which get the lines of a buffer."""
     lines = raw_test(corpus)
     found = interactive(corpus, "stanza", lines)
-    assert [len(given) for what, given in asked if what == "tokenize"] == [10, 10, 4]
-    sizes = [len(given) for what, given in asked if what == "parse"]
-    assert sorted(sizes) == [2, 4, 4, *(4, 10)]
+    assert [(what, len(given)) for what, given in asked] == [
+        (what, size) for size in (10, 10, 4) for what in ("tokenize", "parse")
+    ]
     alone = interactive(corpus, "stanza", lines, "--buffer-size", "1", "--batch-size", "1")
     assert same(found, alone)
-
-
-def test_words_that_pieces_do_not_need_are_found_with_the_trees(corpus, asked):
-    """Moses made the pieces, so no batch waits until all lines of the buffer are tokenised."""
-    interactive(corpus, "moses", raw_test(corpus)[:10])
-    assert [(what, len(given)) for what, given in asked] == [
-        *(("tokenize", 4), ("parse", 4), ("tokenize", 4), ("parse", 4)),
-        *(("tokenize", 2), ("parse", 2)),
-    ]
 
 
 def test_the_next_batch_is_parsed_while_this_one_is_translated(corpus, asked, monkeypatch):
@@ -369,6 +361,7 @@ def test_the_next_batch_is_parsed_while_this_one_is_translated(corpus, asked, mo
         happened("translated")
         return found
 
+    monkeypatch.setattr(line_trees, "PARSED_TOGETHER", 1)
     monkeypatch.setattr(LiveParser, "ask", noted_ask)
     monkeypatch.setattr(StructuredTranslationTask, "inference_step", noted_translation)
     interactive(corpus, "stanza", raw_test(corpus)[:10])

@@ -4,9 +4,11 @@ import re
 import shutil
 from types import SimpleNamespace
 
+import fairseq_cli.interactive
 import pytest
 import torch
 
+from fairseq_posattn.glue import interactive as loop
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.sentence import shortened
@@ -70,6 +72,26 @@ def test_interactive_gives_what_generate_gives(text, tree_model, toy_data):
             interactive(toy_data, tree_model, lines, *options, *batches).output
         )
         assert same_translations(found, expected)
+
+
+BATCHES = ("--buffer-size", "17", "--batch-size", "5", "--beam", "3", "--nbest", "3")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--print-alignment",), ("--constraints",), ("--sampling", "--seed", "3")],
+    ids=lambda options: options[0],
+)
+def test_the_loop_prints_what_that_of_fairseq_prints(
+    options, text, stock_model, toy_data, monkeypatch
+):
+    lines = "".join(f"{line}\t{line.split()[0]}\n" for line in text.lines[:40])
+    given = (toy_data, stock_model, lines, *text.bpe, *BATCHES, *options)
+    printed = []
+    for main in (loop.main, fairseq_cli.interactive.main):
+        monkeypatch.setattr(loop, "main", main)
+        printed.append(re.findall(r"^[SCHDPA]-.*", interactive(*given).output, re.M))
+    assert printed[0] == printed[1] and len(printed[0]) > 200
 
 
 def test_a_byte_order_mark_before_the_first_line_changes_nothing(text, tree_model, toy_data):

@@ -252,9 +252,3 @@ def test_processes_that_are_spawned(tmp_path):
     assert last_line(result) == "error: text:3: bad; mend it"
     result = run(sys.executable, program, "full", check=False)
     assert last_line(result) == "error: No space left on device: '/disk'"
-
-
-def test_only_the_first_line_of_a_text_can_begin_with_a_byte_order_mark():
-    buffers = [["\ufeff a", "\ufeffb"], ["\ufeffc"]]
-    read = input_errors.utf8_lines(lambda input, size: iter(buffers), "-", 2)
-    assert list(read) == [["a", "\ufeffb"], ["\ufeffc"]]

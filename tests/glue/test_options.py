@@ -1,7 +1,6 @@
 """These tests check the options of posattn_transformer, and fairseq's own beside them."""
 
 import re
-import shutil
 from dataclasses import asdict
 from unittest.mock import ANY
 
@@ -13,7 +12,7 @@ from fairseq.models.transformer import TransformerConfig
 
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.glue.models.config import plain_namespace
-from support.commands import FULL_TREE, PLUGIN, run, training_options
+from support.commands import FULL_TREE, PLUGIN
 from support.in_process import (
     batch,
     build,
@@ -337,23 +336,3 @@ def test_bleu_during_training(toy_data, tmp_path):
     output = train(toy_data, tmp_path, *FULL_TREE, *arguments).output
     assert re.search(r"valid.* \| bleu [\d.]+", output)
     assert "example hypothesis" in output
-
-
-@pytest.mark.long
-def test_console_scripts_need_no_user_dir(toy_data, tmp_path):
-    """posattn train and the others."""
-
-    def program(name, *arguments):
-        script = shutil.which("posattn")
-        if script is None:
-            pytest.skip("the package is not installed")
-        return run(script, name, *arguments, env={"PYTHONPATH": str(PLUGIN.parent)}).stdout
-
-    arguments = training_options(toy_data, tmp_path, *FULL_TREE)
-    where = arguments.index("--user-dir")
-    program("train", *arguments[:where], *arguments[where + 2 :])
-    common = [toy_data, "--task", "structured_translation", "-s", "src", "-t", "tgt", "--cpu"]
-    common += ["--path", tmp_path / "checkpoint_last.pt", "--batch-size", "16"]
-    translated = program("generate", *common, "--max-len-b", "10")
-    assert len(hypotheses_and_scores(translated)) == 60
-    assert "| loss " in program("validate", *common)

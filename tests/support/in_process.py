@@ -36,6 +36,7 @@ class Result(NamedTuple):
 
 def call(program: str, *arguments, check: bool = True, input: str = "") -> Result:
     """`fairseq-PROGRAM ARGUMENTS`, with `input` on stdin; with check, its error is raised."""
+    given = input.encode(errors="surrogateescape")  # tests of invalid UTF-8 need single bytes
     buffer, root = io.StringIO(), logging.getLogger()
     handlers, level, error = root.handlers, root.level, None
     handler = logging.StreamHandler(buffer)
@@ -46,7 +47,7 @@ def call(program: str, *arguments, check: bool = True, input: str = "") -> Resul
     with (
         quick_hydra(),
         mock.patch.object(sys, "argv", argv),
-        mock.patch.object(sys, "stdin", io.StringIO(input)),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(given))),
         contextlib.redirect_stdout(buffer),
         contextlib.redirect_stderr(buffer),
     ):

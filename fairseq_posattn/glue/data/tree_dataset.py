@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from fairseq.data import BaseWrapperDataset, FairseqDataset
 
-from fairseq_posattn.trees import Sentence, batch
+from fairseq_posattn.text.live.line_trees import NewTrees
+from fairseq_posattn.trees import batch
 from fairseq_posattn.trees.drawing import drawn, number_of_words, words_by_counts, words_of_tree
 from fairseq_posattn.trees.store_format import WORD, ranges
 
@@ -55,20 +57,12 @@ class TreeDataset(BaseWrapperDataset):
     """Adds net_input['source_tree'] to the batches of a LanguagePairDataset.
 
     Trees are added to batches and not to samples, because it is faster to read all trees of a batch
-    at once.
-
-    on_batch: a function that is called with each batch.
+    at once. A batch of new text also contains its trees as `sentences`.
     """
 
-    def __init__(
-        self,
-        dataset: FairseqDataset,
-        trees: Trees,
-        on_batch: Callable[[dict], None] | None = None,
-    ):
+    def __init__(self, dataset: FairseqDataset, trees: Trees):
         super().__init__(dataset)
         self.trees = trees
-        self.on_batch = on_batch
 
     @property
     def src(self):
@@ -82,8 +76,8 @@ class TreeDataset(BaseWrapperDataset):
         merged = self.dataset.collater(samples, **kwargs)
         if merged:
             merged["net_input"]["source_tree"] = self.source_tree(merged)
-            if self.on_batch is not None:
-                self.on_batch(merged)
+            if isinstance(self.trees, NewTrees):
+                merged["sentences"] = [self.trees.found[k] for k in merged["id"].tolist()]
         return merged
 
     def source_tree(self, merged: dict) -> torch.Tensor:
@@ -104,9 +98,10 @@ def print_tree(number: int, words: Sequence[str], parents: Sequence[int]) -> Non
     print("".join(f"TREE-{number}\t{line}\n" for line in drawn(words, parents)), end="")
 
 
-def print_new_trees(sentences: Iterable[tuple[int, Sentence]]) -> None:
+def print_new_trees(sample: dict) -> None:
     """Print the trees of new text, with the parser's words."""
-    for number, sentence in sentences:
+    pairs = zip(sample["id"].tolist(), sample["sentences"], strict=True)
+    for number, sentence in sorted(pairs, key=itemgetter(0)):
         words = words_of_tree(sentence.tokens, sentence.words_of_token)
         print_tree(number, words, sentence.parents or [])
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import torch
 from omegaconf.errors import OmegaConfBaseException
 
+from fairseq_posattn.core.specification import UnknownNameError
 from fairseq_posattn.errors import InputError
 
 SIZES = re.compile(
@@ -21,15 +22,22 @@ def fit(load_ensemble, filenames, *args, **kwargs):
     """Wrapper for checkpoint_utils.load_model_ensemble_and_task that checks the parameters.
 
     All programs except fairseq-train load their models with this function. An InputError is raised
-    for parameters that do not fit the model, or that are NaN or infinite.
+    for classes that this package does not define, and for parameters that do not fit the model, or
+    that are NaN or infinite.
     """
+    names = ", ".join(map(str, filenames))
     try:
         models, cfg, task = load_ensemble(filenames, *args, **kwargs)
+    except UnknownNameError as error:
+        raise InputError(
+            f"{names}: the model uses the {error.kind} '{error.name}', which this package does not "
+            "define; pass the folder that registers it as --user-dir"
+        ) from error
     except RuntimeError as error:
-        raise explained(error, ", ".join(map(str, filenames))) from error
+        raise explained(error, names) from error
     except (KeyError, OmegaConfBaseException) as error:
         raise InputError(
-            f"{', '.join(map(str, filenames))}: the configuration in the checkpoint does not "
+            f"{names}: the configuration in the checkpoint does not "
             f"describe a known model ({type(error).__name__}: {str(error)[:60]}); use another "
             "checkpoint, or pass the folder that contains the model's code as --user-dir"
         ) from error
@@ -42,16 +50,19 @@ def fit_to_train(load_checkpoint, trainer, filename, *args, **kwargs):
     """Wrapper for Trainer.load_checkpoint that checks the parameters.
 
     An InputError is raised for parameters that do not fit the model, or that are NaN or infinite.
+    fairseq replaces any error that occurs during loading with its own error.
     """
     try:
         extra = load_checkpoint(trainer, filename, *args, **kwargs)
     except Exception as error:
         reason = error.__context__
-        if not isinstance(reason, RuntimeError):
+        if not isinstance(reason, InputError | RuntimeError):
             raise
     else:
         refuse_not_finite(trainer.model.named_parameters(), filename)
         return extra
+    if isinstance(reason, InputError):
+        raise reason
     raise explained(reason, str(filename)) from reason
 
 

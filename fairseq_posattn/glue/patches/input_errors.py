@@ -13,11 +13,9 @@ from types import TracebackType
 
 from fairseq import utils
 
-from fairseq_posattn.core.specification import UnknownNameError
 from fairseq_posattn.errors import InputError, names_like
 from fairseq_posattn.glue.patches.refusals import refusal
 from fairseq_posattn.io.command_line import TRACEBACK, foreseen, one_line
-from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.paths import refuse_split_path
 
 TOO_LONG = re.compile(r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip")
@@ -74,31 +72,6 @@ def data_found(setup_task, cfg, **kwargs):
         f"{found}; give the path of a folder that posattn prepare or posattn binarize has written; "
         "if it contains several language pairs, choose one with --source-lang and --target-lang"
     )
-
-
-def utf8_lines(buffered_read, input, buffer_size):
-    """Wrapper for fairseq_cli.interactive.buffered_read that removes a byte order mark.
-
-    The wrapper also reports which line is not valid UTF-8.
-    """
-    lines = 0
-    try:
-        for buffer in buffered_read(input, buffer_size):
-            if not lines:  # the first line may begin with a byte order mark
-                buffer[0] = buffer[0].removeprefix("\ufeff").strip()
-            for line in buffer:
-                line.encode("utf-8")  # fails if Python decoded invalid bytes to lone surrogates
-                lines += 1
-            yield buffer
-    except UnicodeError as error:
-        if os.path.isfile(input):
-            for _ in read_lines(input):  # its error names the line
-                pass
-        name = "standard input" if input == "-" else input
-        raise InputError(
-            f"{name}: a line after line {lines} is not UTF-8; convert the text, for example with "
-            "iconv"
-        ) from error
 
 
 def fits_batches(
@@ -164,34 +137,6 @@ def fits_model(filter_indices, task, *args, **kwargs):
     )
 
 
-def user_dir_named(load_ensemble, filenames, *args, **kwargs):
-    """Wrapper for checkpoint_utils.load_model_ensemble_and_task that suggests --user-dir.
-
-    This suggestion is made if the model uses classes that this package does not define.
-    """
-    try:
-        return load_ensemble(filenames, *args, **kwargs)
-    except UnknownNameError as error:
-        raise InputError(
-            f"{', '.join(filenames)}: the model uses the {error.kind} '{error.name}', which this "
-            "package does not define; pass the folder that registers it as --user-dir"
-        ) from error
-
-
-def reason_shown(load_checkpoint, trainer, *args, **kwargs):
-    """Wrapper for Trainer.load_checkpoint that raises the original InputError.
-
-    fairseq replaces any error that occurs during loading with its own error.
-    """
-    try:
-        return load_checkpoint(trainer, *args, **kwargs)
-    except Exception as error:
-        reason = error.__context__
-        if not isinstance(reason, InputError):
-            raise
-    raise reason
-
-
 def place(task, number: int) -> str:
     """Return a description of the position of a sentence in the input or in the data."""
     if hasattr(task, "lines_before"):
@@ -206,13 +151,6 @@ def pieces(size: str) -> str:
     """
     source, *target = re.findall(r"\b\d+\b", size)
     return f"{source} pieces" if target in ([], ["0"]) else f"{source} and {target[0]} pieces"
-
-
-def lines_counted(get_tokens, task, lines, encode_fn):
-    """Wrapper for FairseqTask.get_interactive_tokens_and_lengths that counts lines."""
-    task.lines_before = vars(task).get("lines_so_far", 0)
-    task.lines_so_far = task.lines_before + len(lines)
-    return get_tokens(task, lines, encode_fn)
 
 
 def with_one_line(hook, kind, error, trace):

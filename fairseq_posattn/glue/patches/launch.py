@@ -14,10 +14,9 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.modules import LayerDropModuleList
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue import interactive
 from fairseq_posattn.glue.patches.atomic import mend_last, remove_partial, writes_here
 from fairseq_posattn.glue.patches.checked_state import CheckpointError
-from fairseq_posattn.glue.patches.input_errors import utf8_lines
-from fairseq_posattn.glue.patches.patch import Patch
 from fairseq_posattn.io.atomic import full_disk_named
 from fairseq_posattn.io.lock import TRAINING, NoLocks, hold_until_the_end, this_process
 
@@ -114,26 +113,17 @@ def take_lock(save_dir: str) -> None:
 
 
 def refused_early(call_main, cfg, main, **kwargs):
-    """Wrapper for distributed_utils.call_main that rejects unusable options early.
+    """Wrapper for distributed_utils.call_main, with which fairseq starts its programs.
 
-    fairseq starts its programs with call_main.
+    It rejects unusable options early, and replaces the loop of fairseq-interactive.
     """
     program = sys.modules[main.__module__]
     if hasattr(program, "buffered_read"):  # fairseq-interactive
-        Patch(program, "buffered_read", utf8_lines).install()
+        main = interactive.main
     if hasattr(program, "should_stop_early"):  # fairseq-train
         refuse_untried(cfg.distributed_training.ddp_backend)
         refuse_without_size(cfg.dataset)
     return call_main(cfg, main, **kwargs)
-
-
-def without_tpu(parse_args_and_arch, *given, **options):
-    """Wrapper for options.parse_args_and_arch that resets --tpu, which fairseq sets with --bf16."""
-    found = parse_args_and_arch(*given, **options)
-    args = found[0] if isinstance(found, tuple) else found  # parse_known: (args, unknown)
-    if getattr(args, "bf16", False) and find_spec("torch_xla") is None:
-        args.tpu = False
-    return found
 
 
 def refuse_untried(backend: str) -> None:

@@ -16,6 +16,7 @@ import sys
 import traceback
 from argparse import Action, ArgumentParser
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,15 @@ LARGEST_FLOAT, SMALLEST = 1e30, 1e-30  # float32 can represent sums of such valu
 
 
 def options_fit(parse_args_and_arch, parser: ArgumentParser, *rest, **how):
-    """Wrapper for options.parse_args_and_arch that rejects values that would cause errors later."""
+    """Wrapper for options.parse_args_and_arch that rejects values that would cause errors later.
+
+    It also resets --tpu, which fairseq sets with --bf16.
+    """
     found = parse_args_and_arch(parser, *rest, **how)
-    args = vars(found[0] if isinstance(found, tuple) else found)  # parse_known: (args, unknown)
+    chosen: Any = found[0] if isinstance(found, tuple) else found  # parse_known: (args, unknown)
+    if getattr(chosen, "bf16", False) and find_spec("torch_xla") is None:
+        chosen.tpu = False
+    args = vars(chosen)
     refuse_combinations(args)
     given = given_flags()
     for action in parser._actions:  # argparse has no public list of options
@@ -87,6 +94,10 @@ def refuse_combinations(args: Mapping[str, Any]) -> None:
             "--constraints are read from lines of new text only; translate with posattn "
             "interactive, or omit --constraints"
         )
+    if args.get("sampling") and args["nbest"] != args["beam"]:
+        raise rejected("--sampling requires --nbest to be equal to --beam")
+    if "buffer_size" in args and (args["batch_size"] or 1) > max(1, args["buffer_size"]):
+        raise rejected("--batch-size cannot be larger than --buffer-size")
     if CUTOFF in given_flags() and args.get("criterion", ADAPTIVE) != ADAPTIVE:
         raise InputError(
             f"{CUTOFF} needs --criterion {ADAPTIVE}, found {args['criterion']}; change one of the "
@@ -101,6 +112,12 @@ def refuse_combinations(args: Mapping[str, Any]) -> None:
         raise InputError(
             f"--model-overrides {overrides}: expected a dictionary, such as {{'dropout': 0.1}}"
         )
+
+
+def rejected(reason: str) -> InputError:
+    """Return an error that names the given options that a reason mentions."""
+    given = ", ".join(options_given(set(FLAG.findall(reason))))
+    return InputError(f"{reason}; change or leave out {given}")
 
 
 def refusal(error: BaseException) -> str | None:

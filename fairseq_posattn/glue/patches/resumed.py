@@ -82,17 +82,26 @@ def is_multiple(number: int, interval: int) -> bool:
     return interval > 0 and number % interval == 0
 
 
-def remembered(load, cfg, trainer, *args, **kwargs):
-    """Wrapper for checkpoint_utils.load_checkpoint that restores the early-stopping counters.
+def resumed(load, cfg, trainer, *args, **kwargs):
+    """Wrapper for checkpoint_utils.load_checkpoint that ends finished training runs at once.
 
-    They are not restored with --reset-meters or in fine-tuning.
+    It also restores the early-stopping counters, except with --reset-meters or in fine-tuning.
     """
-    extra_state, *rest = load(cfg, trainer, *args, **kwargs)
-    goes_on = trainer.get_num_updates() > 0  # it is 0 in fine-tuning
-    if extra_state and goes_on and not cfg.reset_meters:
+    extra_state, epoch_itr = load(cfg, trainer, *args, **kwargs)
+    if extra_state and trainer.get_num_updates() > 0 and not cfg.reset_meters:  # 0: fine-tuning
         counters().update(extra_state.get(KEY, {}))
         heed_last_validation(cfg, trainer, extra_state)
-    return extra_state, *rest
+    reached = None
+    if extra_state and goes_on(cfg, trainer):
+        reached = limit_reached(trainer, epoch_itr, extra_state)
+    if reached is not None:
+        logger.info(
+            f"This training is finished: {reached}. Nothing was changed; raise that limit to train "
+            "longer"
+        )
+        trainer.cfg.optimization.max_epoch = NO_EPOCH
+    trainer.within_epoch = epoch_itr.iterations_in_epoch > 0
+    return extra_state, epoch_itr
 
 
 def heed_last_validation(cfg, trainer, extra_state: dict) -> None:
@@ -130,21 +139,6 @@ def counters() -> dict:
         if function is not None:
             return vars(function)
     return {}
-
-
-def stays_finished(load, cfg, trainer, *args, **kwargs):
-    """Wrapper for checkpoint_utils.load_checkpoint that ends finished training runs at once."""
-    extra_state, epoch_itr = load(cfg, trainer, *args, **kwargs)
-    if extra_state and goes_on(cfg, trainer):
-        reached = limit_reached(trainer, epoch_itr, extra_state)
-        if reached is not None:
-            logger.info(
-                f"This training is finished: {reached}. Nothing was changed; raise that limit "
-                "to train longer"
-            )
-            trainer.cfg.optimization.max_epoch = NO_EPOCH
-    trainer.within_epoch = epoch_itr.iterations_in_epoch > 0
-    return extra_state, epoch_itr
 
 
 def goes_on(cfg, trainer) -> bool:

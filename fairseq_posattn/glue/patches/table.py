@@ -46,19 +46,17 @@ PATCHES = [
     # until fairseq writes to a temporary file and renames it
     Patch(checkpoint_utils, "torch_persistent_save", atomic.whole_save),
     Patch(PathManager, "copy", atomic.whole_copy),
-    # until checkpoints contain the counters of early stopping and schedulers
-    Patch(checkpoint_utils, "load_checkpoint", resumed.remembered),
+    # until checkpoints contain the counters of early stopping and schedulers, and until fairseq
+    # checks its limits before the first update
+    Patch(checkpoint_utils, "load_checkpoint", resumed.resumed),
+    Patch(Trainer, "get_lr", resumed.between_epochs),
     Patch(Trainer, "save_checkpoint", resumed.stored),
     Patch(Trainer, "begin_valid_epoch", resumed.noted),
     Patch(ReduceLROnPlateauLRSchedule, "state_dict", resumed.with_bad_epochs),
     Patch(ReduceLROnPlateauLRSchedule, "load_state_dict", resumed.and_bad_epochs),
-    # until fairseq checks its limits before the first update
-    Patch(checkpoint_utils, "load_checkpoint", resumed.stays_finished),
-    Patch(Trainer, "get_lr", resumed.between_epochs),
     # until the batches depend on the seed alone
     Patch(FairseqTask, "get_batch_iterator", resumed.same_batches),
     # until fairseq no longer hides errors of the model
-    Patch(Trainer, "load_checkpoint", input_errors.reason_shown),
     Patch(Trainer, "load_checkpoint", fitting.fit_to_train),
     # until fairseq lets modules log numbers
     Patch(Trainer, "begin_epoch", diagnostics.watched),
@@ -71,8 +69,6 @@ PATCHES = [
     # parameters under LayerDrop
     Patch(distributed_utils, "_infer_torch_distributed_launch_init", launch.without_gpus),
     Patch(distributed_fairseq_model, "DistributedDataParallel", launch.in_parallel),
-    # until fairseq supports bfloat16 on GPUs
-    Patch(options, "parse_args_and_arch", launch.without_tpu),
     # until fairseq ends its workers after each epoch
     Patch(iterators.BackgroundConsumer, "run", loading.ending_workers),
     # until fairseq no longer uses numpy.compat
@@ -83,14 +79,12 @@ PATCHES = [
     Patch(options, "parse_args_and_arch", refusals.options_fit),
     Patch(distributed_utils, "call_main", launch.refused_early),
     Patch(tasks, "setup_task", input_errors.data_found),
-    Patch(checkpoint_utils, "load_model_ensemble_and_task", input_errors.user_dir_named),
     Patch(checkpoint_utils, "load_model_ensemble_and_task", fitting.fit),
     Patch(utils, "split_paths", input_errors.whole_paths),
     Patch(iterators.EpochBatchIterator, "first_batch", input_errors.has_a_batch),
     Patch(data_utils, "batch_by_size", input_errors.fits_batches),
     Patch(FairseqTask, "build_model", fitting.with_one_dictionary),
     Patch(FairseqTask, "filter_indices_by_size", input_errors.fits_model),
-    Patch(FairseqTask, "get_interactive_tokens_and_lengths", input_errors.lines_counted),
     Patch(argparse.ArgumentParser, "error", input_errors.without_usage),
     Patch(sys, "excepthook", input_errors.with_one_line),
 ]

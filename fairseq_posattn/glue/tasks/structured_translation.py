@@ -26,17 +26,17 @@ from fairseq_posattn.glue.data.tree_dataset import (
 from fairseq_posattn.glue.data.tree_files import load_tree_file, source_prefixes
 from fairseq_posattn.glue.models.int8 import quantize
 from fairseq_posattn.glue.patches import trained_on
-from fairseq_posattn.glue.patches.loading import prepare_ahead
 from fairseq_posattn.glue.tasks.translation_config import (
     StructuredTranslationConfig,
     store_canonical,
 )
 from fairseq_posattn.text import pipeline as text_pipeline
+from fairseq_posattn.text.live.line_trees import NewTrees, SpelledSource, WantedLabels
 from fairseq_posattn.text.live.new_text import NewText, flat
-from fairseq_posattn.text.live.pending import NewTrees, PendingTrees, SpelledSource, WantedLabels
 from fairseq_posattn.text.live.providers import provider_class
 from fairseq_posattn.text.live.segmented import PipelineCodec
 from fairseq_posattn.text.pipeline import TextPipeline
+from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.store_format import exists
 
@@ -67,7 +67,7 @@ class StructuredTranslationTask(TranslationTask):
         self.learns_from_trees = False
         self.supervises = False  # whether the criterion trains heads on trees
         self.own_bpe = False
-        self.pending = PendingTrees()
+        self.new_trees: Optional[NewTrees] = None  # of the lines of the next dataset
 
     def build_model(self, cfg, from_checkpoint=False):
         """Build the model, and record whether it reads trees or labels."""
@@ -177,8 +177,7 @@ class StructuredTranslationTask(TranslationTask):
         return SpelledSource(source, self.src_dict, self.separator(), find, labels)
 
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
-        segmented, known = self.new_text.read_lines(lines, encode_fn, bool(self.needs_trees))
-        pieces = self.pieces_of(segmented, known=known)
+        pieces = self.new_sentences(lines, encode_fn)
         return super().get_interactive_tokens_and_lengths(pieces, lambda line: line)
 
     def new_sentences(self, lines, encode_fn, given=None) -> list[str]:
@@ -189,11 +188,10 @@ class StructuredTranslationTask(TranslationTask):
         wanted = bool(self.needs_trees) and given is None
         return self.pieces_of(self.new_text.lines(lines, encode_fn, wanted), given)
 
-    def pieces_of(self, segmented, given=None, known=None) -> list[str]:
-        """Return the pieces of segmented lines, and queue the lines' trees for the next dataset."""
+    def pieces_of(self, segmented, given=None) -> list[str]:
+        """Return the pieces of segmented lines, and store the lines' trees for the next dataset."""
         if self.needs_trees:
-            labels = self.wanted_labels()
-            self.pending.expect(self.new_text.trees(segmented, given, labels, known))
+            self.new_trees = self.new_text.trees(segmented, given, self.wanted_labels())
         return [line.pieces for line in segmented]
 
     @cached_property
@@ -231,8 +229,10 @@ class StructuredTranslationTask(TranslationTask):
         dataset = super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
         if not self.needs_trees:
             return dataset
-        trees = self.pending.attach(len(src_tokens))
-        return TreeDataset(dataset, trees, trees.add_batch)
+        trees, self.new_trees = self.new_trees, None
+        if trees is None or len(trees) != len(src_tokens):
+            raise TreeError("the sentences have no trees; pass them to new_sentences() first")
+        return TreeDataset(dataset, trees)
 
     def build_generator(self, models, args, *rest, **kwargs):
         if self.needs_trees:
@@ -243,28 +243,15 @@ class StructuredTranslationTask(TranslationTask):
             refuse_scoring(args)
             for model in models:
                 quantize(model)
-        pipeline, cuts = self.pipeline(), getattr(args, "constraints", None)  # part of each line
-        waits = pipeline and pipeline.config.splits_parsers_words and not cuts
-        prepare_ahead(self.prepare_lines if waits else None)
         return super().build_generator(models, args, *rest, **kwargs)
 
-    def prepare_lines(self, lines) -> None:
-        self.new_text.prepare_ahead(lines, bool(self.needs_trees), self.wanted_labels())
-
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        if self.needs_trees and "source_tree" not in sample["net_input"]:
-            self.add_pending_trees(sample)
-        elif self.needs_trees and self.cfg.print_tree:
-            print_read_trees(sample, self.src_dict, self.separator())
+        if self.needs_trees and self.cfg.print_tree:
+            if "sentences" in sample:
+                print_new_trees(sample)
+            else:
+                print_read_trees(sample, self.src_dict, self.separator())
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)
-
-    def add_pending_trees(self, sample) -> None:
-        """Add trees to a sample of fairseq-interactive, which contains only pieces."""
-        tokens = sample["net_input"]["src_tokens"]
-        batch = self.pending.for_batch(tokens)
-        if self.cfg.print_tree:
-            print_new_trees(batch.sentences)
-        sample["net_input"]["source_tree"] = batch.source_tree.to(tokens.device)
 
     def separator(self) -> str:
         """Return the piece separator of the text pipeline, or else --piece-separator."""

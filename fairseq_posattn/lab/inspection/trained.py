@@ -105,9 +105,7 @@ def read(task: Any, text: str, given: Sentence) -> tuple[dict, Sentence]:
     tokens = task.source_dictionary.encode_line(pieces, add_if_not_exist=False).long()
     dataset = task.build_dataset_for_inference([tokens], [len(tokens)])
     sample = dataset.collater([dataset[0]])
-    if not task.needs_trees:
-        return sample, given
-    return sample, task.pending.for_batch(sample["net_input"]["src_tokens"]).sentences[0][1]
+    return sample, sample["sentences"][0] if task.needs_trees else given
 
 
 def refuse_without_parser(task: Any, sentence: Sentence) -> None:

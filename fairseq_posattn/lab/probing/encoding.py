@@ -217,7 +217,7 @@ class SentenceEncoder:
         self.refuse_unfit(lines, tokens)
         if self.reads_trees:
             wanted = self.task.wanted_labels()
-            self.task.pending.expect(self.task.new_text.trees(lines, trees, wanted))
+            self.task.new_trees = self.task.new_text.trees(lines, trees, wanted)
         dataset = self.task.build_dataset_for_inference(tokens, [len(line) for line in tokens])
         for numbers in similar(tokens):
             yield dataset.collater([dataset[number] for number in numbers])

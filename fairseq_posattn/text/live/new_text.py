@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from fairseq_posattn.text.live.pending import NewTrees, WantedLabels
+from fairseq_posattn.text.live.line_trees import NewTrees, WantedLabels
 from fairseq_posattn.text.live.providers import (
     PROVIDERS,
     StanzaProvider,
     TreeProvider,
-    build_provider,
     parser_settings,
+    provider_class,
     trees_of,
 )
 from fairseq_posattn.text.live.segmented import (
@@ -30,8 +28,6 @@ from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.sentence import KINDS, NO_TAGS, UNKNOWN, mended
 
-PARSED_TOGETHER = 32  # lines per request when parsing ahead; large requests delay others
-Prepared = tuple[list[SegmentedLine], dict[int, Sentence]]  # lines, and trees by line number
 Given = Sequence[int] | Sentence | None  # a tree from a program: parents, or a sentence
 
 
@@ -41,12 +37,10 @@ class NewText:
     def __init__(self, cfg: Any, pipeline: TextPipeline | None):
         self.cfg = cfg
         self.pipeline = pipeline
-        self.ahead: deque[tuple[list[str], Future[Prepared]]] = deque()
-        self.prepared = 0  # the number of buffers prepared ahead
 
     @cached_property
     def provider(self) -> TreeProvider:
-        return build_provider(self.cfg, self.pipeline)
+        return provider_class(self.cfg, self.pipeline).from_options(self.cfg, self.pipeline)
 
     @cached_property
     def stanza(self) -> StanzaProvider:
@@ -57,41 +51,6 @@ class NewText:
         if isinstance(self.provider, StanzaProvider):
             return self.provider
         return StanzaProvider(parser_settings(self.cfg, self.pipeline))
-
-    def prepare_ahead(self, raw: Sequence[str], trees: bool, labels: WantedLabels | None) -> None:
-        """Segment lines before `read_lines` is called with them.
-
-        This requires a text pipeline. From the second buffer on, the lines are also parsed if the
-        model needs trees from a lazy provider. Errors are raised when `read_lines` is called.
-        """
-        prepared: Future[Prepared] = Future()
-        try:
-            with self.stanza.parser.turns.giving_way():
-                lines = self.lines(raw, str, trees)
-                waits = trees and self.provider.lazy and self.prepared > 0
-                found = self.parse_ahead(lines, labels) if waits else {}
-            prepared.set_result((lines, found))
-        except Exception as error:
-            prepared.set_exception(error)
-        self.prepared += 1
-        self.ahead.append((list(raw), prepared))
-
-    def parse_ahead(
-        self, lines: list[SegmentedLine], labels: WantedLabels | None
-    ) -> dict[int, Sentence]:
-        """Parse all lines, batching lines of similar length, and return their trees."""
-        order = sorted(range(len(lines)), key=lambda k: len(lines[k].pieces))
-        found: dict[int, Sentence] = {}
-        for start in range(0, len(order), PARSED_TOGETHER):
-            asked = order[start : start + PARSED_TOGETHER]
-            found.update(zip(asked, self.parse([lines[k] for k in asked], labels), strict=True))
-        return found
-
-    def read_lines(self, raw: Sequence[str], encode: Callable[[str], str], trees: bool) -> Prepared:
-        """Return segmented lines, prepared in advance if possible, and trees parsed in advance."""
-        if self.ahead and self.ahead[0][0] == list(raw):
-            return self.ahead.popleft()[1].result()
-        return self.lines(raw, encode, trees), {}
 
     def lines(
         self, raw: Sequence[str], encode: Callable[[str], str], trees: bool
@@ -120,16 +79,14 @@ class NewText:
         lines: list[SegmentedLine],
         given: Sequence[Given] | None = None,
         labels: WantedLabels | None = None,
-        known: dict[int, Sentence] | None = None,
     ) -> NewTrees:
         """Return the trees of the lines; a lazy provider determines them when a batch needs them.
 
         given: trees passed by a program.
-        known: trees that were parsed in advance, by line number.
         """
         if given is None and self.provider.lazy:
             return NewTrees(
-                lines, lambda asked: self.parse([lines[k] for k in asked], labels), labels, known
+                lines, lambda asked: self.parse([lines[k] for k in asked], labels), labels
             )
         if given is None:
             found = self.parse(lines, labels)

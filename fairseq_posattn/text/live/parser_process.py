@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import IO
 
 from fairseq_posattn.errors import InputError
@@ -25,44 +25,6 @@ from fairseq_posattn.text.parsing.stanza_parser import load_parser
 from fairseq_posattn.trees.sentence import Sentence
 
 
-class Turns:
-    """A lock with two priorities: low-priority threads wait until no other thread is waiting."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.taken = False
-        self.waiting = 0  # the number of waiting threads with high priority
-        self.own = threading.local()
-
-    @contextlib.contextmanager
-    def giving_way(self) -> Iterator[None]:
-        """Give this thread low priority within the `with` block."""
-        self.own.gives_way = True
-        try:
-            yield
-        finally:
-            self.own.gives_way = False
-
-    @contextlib.contextmanager
-    def one(self) -> Iterator[None]:
-        """Hold the lock within the `with` block."""
-        gives_way = getattr(self.own, "gives_way", False)
-        with self.changed:
-            self.waiting += not gives_way
-            self.changed.notify_all()
-            try:
-                self.changed.wait_for(lambda: not self.taken and not (gives_way and self.waiting))
-            finally:
-                self.waiting -= not gives_way
-            self.taken = True
-        try:
-            yield
-        finally:
-            with self.changed:
-                self.taken = False
-                self.changed.notify_all()
-
-
 class LiveParser:
     """A parser in a subprocess, which is started by the first request and ends with the program."""
 
@@ -70,7 +32,7 @@ class LiveParser:
         self.settings = settings
         self.process: subprocess.Popen | None = None
         self.owner: int | None = None
-        self.turns = Turns()
+        self.lock = threading.Lock()
 
     def tokenize(self, lines: Sequence[str]) -> list[Sentence]:
         return self.ask("tokenize", list(lines))
@@ -82,7 +44,7 @@ class LiveParser:
         """Send a request to the process and return its answer; raise the error that it reports."""
         if not lines:
             return []
-        with self.turns.one():
+        with self.lock:
             try:
                 process = self.start()
                 send((what, lines), process)

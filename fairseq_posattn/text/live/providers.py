@@ -218,11 +218,6 @@ def provider_class(cfg: Any, pipeline: TextPipeline | None) -> type[TreeProvider
     return registered(provider_name(cfg, pipeline), PROVIDERS, "tree provider")
 
 
-def build_provider(cfg: Any, pipeline: TextPipeline | None = None) -> TreeProvider:
-    """Create the provider that is selected by the options or the data."""
-    return provider_class(cfg, pipeline).from_options(cfg, pipeline)
-
-
 def trees_of(provider: TreeProvider, lines: Sequence[SegmentedLine]) -> Sequence[Sentence | None]:
     """Return the provider's results; raise a TreeError unless there is exactly one per line."""
     found = provider.parsed(lines)

@@ -1,26 +1,20 @@
-"""Store the trees of new text between calls of fairseq.
-
-fairseq does not handle trees. It passes lines to the task, requests a dataset of their pieces, and
-translates the batches of that dataset. This module stores the trees of the lines until the
-batches are created.
-"""
+"""Provide the trees of new and of binarised sentences when fairseq creates batches of them."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from fairseq_posattn.text.live.segmented import SegmentedLine, spelled
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees import Sentence, TreeError, batch
 from fairseq_posattn.trees.sentence import Labels, labels_of
 
+PARSED_TOGETHER = 32  # lines per request if batches are smaller, because few lines parse slowly
 COLUMNS = {"relations": "DEPREL", "tags": "UPOS"}
 
 
@@ -101,22 +95,12 @@ class SpelledSource:
         return spelled(" ".join(pieces), self.separator)
 
 
-class CollatedBatch(NamedTuple):
-    """A batch of new text: its pieces, its tree tensor, and its sentences with line numbers."""
-
-    tokens: Tensor  # B T
-    source_tree: Tensor  # 2 B W, or 4 B W with labels
-    sentences: list[tuple[int, Sentence]]
-
-
 class NewTrees:
-    """The trees of new lines, and the batches of these lines that have not been translated yet.
+    """The trees of new lines, which are determined when a batch of the lines is created.
 
-    find: a function that returns the trees of the lines with the given indices; it is called when a
-        batch needs them.
+    find: a function that returns the trees of the lines with the given indices.
     labels: the labels that a model reads, if any.
-    found: trees that are already known, by line number.
-    first: the number of the first line among all new lines.
+    found: the trees that are known already, by line number.
     """
 
     def __init__(
@@ -124,14 +108,12 @@ class NewTrees:
         lines: Sequence[SegmentedLine],
         find: Callable[[list[int]], list[Sentence]],
         labels: WantedLabels | None = None,
-        found: dict[int, Sentence] | None = None,
     ):
         self.lines = lines
         self.find = find
         self.labels = labels
-        self.first = 0
-        self.batches: deque[CollatedBatch] = deque()
-        self.found = found or {}
+        self.found: dict[int, Sentence] = {}
+        self.by_length = sorted(range(len(lines)), key=lambda k: len(lines[k].pieces))
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -140,67 +122,12 @@ class NewTrees:
         """Return the concatenated word records of sentences, and the length of each sentence."""
         asked = sentences.tolist()
         if lacking := [k for k in asked if k not in self.found]:
-            self.found.update(zip(lacking, self.find(lacking), strict=True))
+            self.find_trees(lacking)
         lines, trees = [self.lines[k] for k in asked], [self.found[k] for k in asked]
         return records_of(lines, trees, self.labels)
 
-    def add_batch(self, collated: dict) -> None:
-        """Queue a batch that fairseq made from the lines whose numbers are in `id`."""
-        fields = collated["net_input"]
-        numbers = sorted(collated["id"].tolist())
-        sentences = [(self.first + k, self.found[k]) for k in numbers]
-        self.batches.append(CollatedBatch(fields["src_tokens"], fields["source_tree"], sentences))
-
-
-class PendingTrees:
-    """Passes the trees of new lines to the batches of these lines.
-
-    Call `expect` when new lines arrive, `attach` when fairseq makes a dataset from them, and
-    `for_batch` for each batch to translate.
-    """
-
-    def __init__(self) -> None:
-        self.lines = 0  # the number of lines so far
-        self.expected: NewTrees | None = None
-        self.attached: NewTrees | None = None
-
-    def expect(self, trees: NewTrees) -> None:
-        """Store the trees of new lines."""
-        trees.first = self.lines
-        self.lines += len(trees)
-        self.expected = trees
-
-    def attach(self, sentences: int) -> NewTrees:
-        """Return the trees of the lines from which fairseq is making a dataset.
-
-        fairseq does not reorder these lines, and uses their numbers as the `id` of samples.
-        """
-        trees, self.expected = self.expected, None
-        if trees is None or len(trees) != sentences:
-            raise TreeError("the sentences have no trees; pass them to new_sentences() first")
-        self.attached = trees
-        return trees
-
-    def for_batch(self, tokens: Tensor) -> CollatedBatch:
-        """Return the trees of a batch, which must be the next one in the order of creation.
-
-        fairseq-interactive translates the batches in order, but identifies them only by their
-        pieces. These are compared, so that no batch can get the trees of another one.
-        """
-        batches = self.attached.batches if self.attached is not None else ()
-        if not batches or not is_same(tokens, batches[0].tokens):
-            raise TreeError(
-                "this batch has no trees, because it is not the next batch of the lines passed to "
-                "new_sentences(); translate the batches in order, or do not remove "
-                "net_input['source_tree'] from them"
-            )
-        return batches.popleft()
-
-
-def is_same(tokens: Tensor, made: Tensor) -> bool:
-    """Return whether both tensors are the same batch.
-
-    On a CPU they are the same object, so their contents are not compared. On an accelerator, one of
-    them is a copy.
-    """
-    return tokens is made or torch.equal(tokens.to(made.device), made)
+    def find_trees(self, lacking: list[int]) -> None:
+        """Determine the trees of lines; add lines of later batches if there are only a few."""
+        others = (k for k in self.by_length if k not in self.found and k not in lacking)
+        asked = [*lacking, *islice(others, max(0, PARSED_TOGETHER - len(lacking)))]
+        self.found.update(zip(asked, self.find(asked), strict=True))
