@@ -33,7 +33,7 @@ def main() -> None:
 
     others, paths = [read_probes(path) for path in request.results], [*request.results]
     if request.json and (request.path or request.vectors):
-        from fairseq_posattn.lab.probing.probe import TaskProbing
+        from fairseq_posattn.lab.probing.task_probing import TaskProbing
         from fairseq_posattn.lab.probing.treebank import TreebankProbing
 
         with locked(request.json):

@@ -69,12 +69,13 @@ add(
 
 def read_kind(folder: Path) -> None:
     """What probing does first with a model that reads trees."""
-    from fairseq_posattn.lab.probing.probe import ProbeRequest, TaskProbing
+    from fairseq_posattn.lab.probing.request import ProbeRequest
+    from fairseq_posattn.lab.probing.task_probing import TaskProbing
 
     where, work = folder / "tasks", folder / "work"
     request = ProbeRequest(data=None, tasks=where, trees=where / "trees", work=work)
     probes = TaskProbing(request)
-    assert probes.tree_source.kind in ("gold", "parsed")
+    assert probes.kind_given in ("gold", "parsed")
     assert all(task.described for task in probes.labelled())
 
 

@@ -14,7 +14,14 @@ FILES = {
     "SentLen": "sentence_length",
     "WC": "word_content",
     "TreeDepth": "tree_depth",
+    "TopConst": "top_constituents",
+    "TopRelations": "top_relations",
     "BShift": "bigram_shift",
+    "Tense": "past_present",
+    "SubjNum": "subj_number",
+    "ObjNum": "obj_number",
+    "SOMO": "odd_man_out",
+    "CoordInv": "coordination_inversion",
 }
 QUICK = ("--max-update", "6", "--lr", "1e-2", "--disable-validation", "--no-epoch-checkpoints")
 
@@ -49,7 +56,7 @@ def write_tasks(tasks, trees, sentences):
     """Write four tasks, each of the same sentences, and the trees of the words as they are."""
     splits = [split for split, size in SIZES.items() for _ in range(size)]
     rng = random.Random(1)
-    files = {name: ([], []) for name in FILES}
+    files = {name: ([], []) for name in ("SentLen", "WC", "TreeDepth", "BShift")}
     for number, (split, sentence) in enumerate(zip(splits, sentences, strict=True)):
         words, parents = sentence.words, list(sentence.parents)
         swapped = number % 2 == 0

@@ -7,7 +7,7 @@ attending only to the other word that receives its largest weight.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,38 +19,48 @@ from fairseq_posattn.lab.inspection.heads import looked_at, of_words
 from fairseq_posattn.lab.probing.results import HeadLooks, PlaceOffset, RelationHead
 from fairseq_posattn.lab.probing.words import WordTree
 
-Counts = NDArray[np.int64]  # layers x heads
 PLACES = ("parent", "child", "previous", "next")
 PARENT, CHILD = "parent", "child"
+ALL = ""  # in place of a relation
 
 
 @dataclass
 class Looks:
-    """Counts for one relation in one direction, from child to parent or from parent to child.
+    """Counts of the words that should attend to a parent, child or neighbour.
 
-    hits: for each head, the number of words whose largest weight is on the correct word.
-    offsets: how often the correct word occurs at each offset from the attending word.
+    hits: for each layer and head, the number of words whose largest weight is on the correct word.
+    words: the number of words that have such a parent, child or neighbour.
+    offsets: how often the correct word occurs at each offset, such as -1 (the previous word).
     """
 
-    hits: Counts
+    hits: NDArray[np.int64] = field(default_factory=lambda: np.zeros((), dtype=np.int64))
     words: int = 0
     offsets: Counter[int] = field(default_factory=Counter)
 
+    def add(self, right: NDArray[np.bool_]) -> None:
+        """Add words, given for each head and word whether the head attends to the correct word."""
+        self.hits = self.hits + right.sum(axis=-1)
+        self.words += right.shape[-1]
 
-@dataclass
-class Agreement:
-    """Counts of the words that attention heads attend to.
+    def shares(self) -> NDArray[np.float64]:
+        """Return the percentage of words whose largest weight is on the correct word."""
+        found: NDArray[np.float64] = 100 * self.hits / max(1, self.words)
+        return found
 
-    hits: for each of PLACES and each head, the number of words whose largest weight is on it.
-    words: for each of PLACES, the number of words that have such a parent, child or neighbour.
-    relations: the counts by direction and relation.
-    offsets: how often parents and children occur at each offset, such as -1 (the previous word).
+    def best_offset(self) -> int:
+        """Return the most frequent offset; ties go to the smallest distance, then to the right."""
+        return max(self.offsets, key=lambda n: (self.offsets[n], -abs(n), n))
+
+
+class Agreement(defaultdict[tuple[str, str], Looks]):
+    """The counts by place (one of PLACES) and relation, which is ALL for all words together.
+
+    Relations are counted only for parents and children: from each word with a relation to its
+    parent, and from the parent to the word.
     """
 
-    hits: dict[str, Counts] = field(default_factory=dict)
-    words: Counter[str] = field(default_factory=Counter)
-    relations: dict[tuple[str, str], Looks] = field(default_factory=dict)
-    offsets: dict[str, Counter[int]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        super().__init__(Looks)
 
     def add(self, pieces: NDArray[np.float64], counts: list[int], tree: WordTree) -> None:
         """Add the counts of a sentence.
@@ -61,48 +71,18 @@ class Agreement:
         if len(tree) < 2:
             return
         looked = looked_at(of_words(pieces, [count for count in counts if count]))
-        places = np.arange(len(tree))
-        parents = tree.parents
-        dependents = np.flatnonzero(parents >= 0)
-        with_child = np.unique(parents[dependents])
-        self.count(PARENT, looked == parents, dependents)
-        self.count(CHILD, parents[looked] == places, with_child)
-        self.count("previous", looked == places - 1, places[1:])
-        self.count("next", looked == places + 1, places[:-1])
-        for word in dependents.tolist():
-            parent, name = int(parents[word]), tree.relations[word]
-            self.offsets.setdefault(PARENT, Counter())[parent - word] += 1
-            self.offsets.setdefault(CHILD, Counter())[word - parent] += 1
-            self.look(PARENT, name, looked[..., word] == parent, parent - word)
-            self.look(CHILD, name, looked[..., parent] == word, word - parent)
-
-    def count(self, place: str, right: NDArray[np.bool_], words: NDArray[np.int64]) -> None:
-        found = right[..., words].sum(axis=-1)
-        self.hits[place] = self.hits.get(place, 0) + found
-        self.words[place] += len(words)
-
-    def look(self, direction: str, relation: str, right: NDArray[np.bool_], offset: int) -> None:
-        if (direction, relation) not in self.relations:
-            self.relations[direction, relation] = Looks(np.zeros(right.shape, dtype=np.int64))
-        looks = self.relations[direction, relation]
-        looks.hits += right
-        looks.words += 1
-        looks.offsets[offset] += 1
-
-    def shares(self, layer: int, head: int) -> dict[str, float]:
-        """Return, for each of PLACES, the percentage of words whose largest weight is on it.
-
-        Words without it are not counted, such as the root, which has no parent.
-        """
-        return {
-            place: 100 * float(self.hits[place][layer, head]) / max(1, self.words[place])
-            for place in PLACES
-        }
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        layers, heads = self.hits[PARENT].shape
-        return layers, heads
+        places, parents = np.arange(len(tree)), tree.parents
+        words = np.flatnonzero(parents >= 0)
+        self[PARENT, ALL].add((looked == parents)[..., words])
+        self[CHILD, ALL].add((parents[looked] == places)[..., np.unique(parents[words])])
+        self["previous", ALL].add((looked == places - 1)[..., 1:])
+        self["next", ALL].add((looked == places + 1)[..., :-1])
+        for word, parent in zip(words.tolist(), parents[words].tolist(), strict=True):
+            for place, here, there in ((PARENT, word, parent), (CHILD, parent, word)):
+                of_relation = self[place, tree.relations[word]]
+                of_relation.add((looked[..., here] == there)[..., None])
+                for looks in (of_relation, self[place, ALL]):
+                    looks.offsets[there - here] += 1
 
 
 def best_heads(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[RelationHead]:
@@ -112,13 +92,12 @@ def best_heads(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterat
 
     about: the fields of OfModel.
     """
-    ordered = sorted(test.relations.items(), key=lambda item: (-item[1].words, item[0]))
-    for place, looks in ordered:
-        before = dev.relations.get(place)
-        if before is None:
+    for place, looks in sorted(test.items(), key=lambda item: (-item[1].words, item[0])):
+        if place[1] == ALL or place not in dev:
             continue
-        layer, head = map(int, np.unravel_index(before.hits.argmax(), before.hits.shape))
-        offset = commonest(before.offsets)
+        hits, offset = dev[place].hits, dev[place].best_offset()
+        layer, head = map(int, np.unravel_index(hits.argmax(), hits.shape))
+        shares = looks.shares()
         yield RelationHead(
             **about,
             direction=place[0],
@@ -126,28 +105,26 @@ def best_heads(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterat
             words=looks.words,
             layer=layer,
             head=head,
-            accuracy=100 * float(looks.hits[layer, head]) / looks.words,
-            of_heads=(100 * looks.hits / looks.words).tolist(),
+            accuracy=float(shares[layer, head]),
+            of_heads=shares.tolist(),
             offset=offset,
             offset_accuracy=100 * looks.offsets[offset] / looks.words,
         )
 
 
 def looks(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[HeadLooks]:
-    for layer, head in np.ndindex(test.shape):
-        shares: dict[str, Any] = test.shares(layer, head)
-        on_dev = dev.shares(layer, head)
-        yield HeadLooks(**about, layer=layer, head=head, **shares, dev=on_dev)
+    """Yield what each head attends to."""
+    on_dev, on_test = ({p: part[p, ALL].shares() for p in PLACES} for part in (dev, test))
+    for at in np.ndindex(on_test[PARENT].shape):
+        of_head: list[Any] = [{p: float(part[p][at]) for p in PLACES} for part in (on_dev, on_test)]
+        yield HeadLooks(**about, layer=at[0], head=at[1], **of_head[1], dev=of_head[0])
 
 
 def best_offsets(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[PlaceOffset]:
+    """Yield the best fixed offset to parents and to children."""
     for place in (PARENT, CHILD):
-        if place in dev.offsets and place in test.offsets:
-            offset = commonest(dev.offsets[place])
-            share = 100 * test.offsets[place][offset] / max(1, test.words[place])
+        before, after = dev[place, ALL], test[place, ALL]
+        if before.offsets and after.offsets:
+            offset = before.best_offset()
+            share = 100 * after.offsets[offset] / max(1, after.words)
             yield PlaceOffset(**about, place=place, offset=offset, share=share)
-
-
-def commonest(offsets: Counter[int]) -> int:
-    """Return the most frequent offset; ties go to the smallest distance, then to the right."""
-    return max(offsets, key=lambda n: (offsets[n], -abs(n), n))

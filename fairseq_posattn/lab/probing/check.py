@@ -9,11 +9,19 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.probing.task_files import NAMES, SPLITS, Example, read_examples
-from fairseq_posattn.lab.probing.tasks import TASKS, ProbingTask, task_called
+from fairseq_posattn.lab.probing.tasks import (
+    NAMES,
+    SPLITS,
+    TASKS,
+    Example,
+    ProbingTask,
+    read_examples,
+    task_called,
+)
 
 TOLERANCE = 1.25  # largest admissible ratio of the most frequent label to an even share
 UNEVEN = ("TreeDepth", "WC")  # unbalanced in SentEval's own files, so not counted as a fault
@@ -55,12 +63,11 @@ def tasks_in(folder: Path, names: Sequence[str] | None) -> list[ProbingTask]:
         raise InputError(f"{folder} is not a folder; specify a folder with probing tasks")
     chosen = [task_called(name) for name in names] if names else list(TASKS.values())
     found = [task for task in chosen if (folder / f"{task.file}.txt").is_file()]
-    for task in chosen if names else []:
-        if task not in found:
-            raise InputError(
-                f"{folder} contains no {task.file}.txt for {task.name}; add this file, or leave "
-                "out the task"
-            )
+    if names and (missing := [task for task in chosen if task not in found]):
+        raise InputError(
+            f"{folder} contains no {missing[0].file}.txt for {missing[0].name}; add this file, or "
+            "leave out the task"
+        )
     if not found:
         files = ", ".join(f"{task.file}.txt" for task in TASKS.values())
         raise InputError(
@@ -72,17 +79,23 @@ def tasks_in(folder: Path, names: Sequence[str] | None) -> list[ProbingTask]:
 def faults(
     task: ProbingTask, examples: Sequence[Example], parts: Parts, labels: set[str]
 ) -> Iterator[str]:
+    texts = {s: Counter(example.text.lower() for example in part) for s, part in parts.items()}
     for split, part in parts.items():
-        name, counts = NAMES[split], Counter(example.text.lower() for example in part)
+        name = NAMES[split]
         if not part:
             yield f"{name} contains no sentences"
         elif absent := sorted(labels - {example.label for example in part}):
             yield f"{len(absent)} label(s) do not occur in {name}, such as {absent[0]}"
-        if twice := [text for text, count in counts.items() if count > 1]:
+        if twice := [text for text, count in texts[split].items() if count > 1]:
             yield f"{len(twice):,} sentence(s) occur more than once in {name}, such as: {twice[0]}"
     if len(labels) < 2:
         yield "all sentences have the same label"
-    yield from leaks(parts)
+    for first, second in combinations(SPLITS, 2):
+        both, shared = f"{NAMES[first]} and {NAMES[second]}", texts[first].keys() & texts[second]
+        if shared and texts[first].keys() == texts[second].keys():
+            yield f"{both} consist of the same sentences"
+        elif shared:
+            yield f"{both} share {len(shared):,} sentence(s), such as: {min(shared)}"
     yield from both_forms(task, examples)
 
 
@@ -99,18 +112,6 @@ def uneven(parts: Parts, labels: set[str]) -> Iterator[str]:
             yield (
                 f"the label {label} has {most:,} of the {len(part):,} sentences in {NAMES[split]};"
                 f" an even share would be {even:,.0f}"
-            )
-
-
-def leaks(parts: Parts) -> Iterator[str]:
-    texts = {split: {example.text.lower() for example in part} for split, part in parts.items()}
-    for first, second in (("tr", "va"), ("tr", "te"), ("va", "te")):
-        if texts[first] and texts[first] == texts[second]:
-            yield f"{NAMES[first]} and {NAMES[second]} consist of the same sentences"
-        elif shared := texts[first] & texts[second]:
-            yield (
-                f"{NAMES[first]} and {NAMES[second]} share {len(shared):,} sentence(s), such as: "
-                f"{min(shared)}"
             )
 
 

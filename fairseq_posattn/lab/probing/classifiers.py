@@ -1,4 +1,4 @@
-"""Train probing classifiers on sentence vectors.
+"""Train probing classifiers on the vectors of sentences or words.
 
 | Classifier | Architecture | Tuned on dev |
 |---|---|---|
@@ -9,19 +9,28 @@
 As in SentEval's code, all classifiers are trained with Adam in batches of 64 and evaluated on dev
 every 4 epochs. Training stops after 204 epochs, or once six evaluations in total have not improved
 the accuracy. The model with the best accuracy on dev is used.
+
+The control task of words (Hewitt and Liang 2019) assigns each word type a random label, drawn from
+the distribution of the true labels, so a classifier can solve it only by memorising words. The
+selectivity of a classifier is its accuracy on the true labels minus that on the control task.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from bisect import bisect
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from fairseq_posattn.trees.control import Dice
 
 BATCH, EPOCHS_BETWEEN, PATIENCE = 64, 4, 5
 PART = 4096  # number of vectors that are classified at once
@@ -53,10 +62,7 @@ GRIDS: dict[str, Sequence[Setting]] = {
 
 
 class Split(NamedTuple):
-    """Sentence vectors and the indices of their labels.
-
-    The vectors are of shape (sentences, width) or (sentences, layers, width).
-    """
+    """Vectors of shape (sentences, width) or (sentences, layers, width), and indices of labels."""
 
     vectors: Tensor
     labels: Tensor
@@ -161,3 +167,38 @@ def right(model: nn.Module, split: Split) -> NDArray[np.bool_]:
     parts = zip(split.vectors.split(PART), split.labels.split(PART), strict=True)
     found = [model(part).argmax(dim=1).eq(labels) for part, labels in parts]
     return torch.cat(found).cpu().numpy()
+
+
+def selectivity(
+    vectors: Sequence[Tensor],
+    forms: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[str]],
+    seed: int,
+) -> dict[str, float]:
+    """Return the test accuracies for true and random labels of words, and their difference, in %.
+
+    Each argument contains the words of train, dev and test.
+    """
+    control = random_labels(chain(*forms), labels[0], seed)
+    true = accuracy(vectors, labels, seed)
+    random = accuracy(vectors, [[control[form] for form in part] for part in forms], seed)
+    return {"accuracy": true, "control": random, "selectivity": true - random}
+
+
+def random_labels(forms: Iterable[str], labels: Sequence[str], seed: int) -> dict[str, str]:
+    """Draw a label for each form from the distribution of the labels."""
+    counts = sorted(Counter(labels).items())
+    ends = list(accumulate(count for _, count in counts))
+    chances = {form: Dice(str(seed), form).below(ends[-1]) for form in set(forms)}
+    return {form: counts[bisect(ends, chance)][0] for form, chance in chances.items()}
+
+
+def accuracy(vectors: Sequence[Tensor], labels: Sequence[Sequence[str]], seed: int) -> float:
+    """Return a linear classifier's test accuracy in %; labels not in train count as wrong."""
+    numbers = {label: k for k, label in enumerate(sorted(set(labels[0])))}
+    train, dev, test = (
+        Split(of_part, torch.tensor([numbers.get(label, -1) for label in part]))
+        for of_part, part in zip(vectors, labels, strict=True)
+    )
+    _, model = fit(Setting(), train, dev, len(numbers), seed)
+    return 100 * float(right(model, test).mean())

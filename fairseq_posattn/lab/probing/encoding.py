@@ -7,12 +7,12 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from fairseq.data.encoders import build_bpe, build_tokenizer
 from fairseq.utils import convert_padding_direction
 from torch import Tensor
 
@@ -28,36 +28,8 @@ from fairseq_posattn.text.live.segmented import SegmentedLine, lines_of_pipeline
 from fairseq_posattn.text.pipeline import TextPipeline, tokenized
 from fairseq_posattn.trees.sentence import Sentence
 
-EMBEDDINGS = "embeddings"
 TOKENS = 8000  # maximum number of pieces in a batch, including padding
 STRANGE, TOO_STRANGE = 0.02, 0.25  # shares of unknown pieces for a warning, and for an error
-
-
-class Codecs(NamedTuple):
-    """The segmentation of raw text for data without prepare.json.
-
-    bpe: the path of subword-nmt codes or of a sentencepiece .model file.
-    moses: the language of the Moses tokeniser.
-    """
-
-    bpe: str | None = None
-    moses: str | None = None
-
-    def build(self) -> list[Any]:
-        found = []
-        if self.moses:
-            moses = {"source_lang": self.moses, "target_lang": self.moses}
-            flags = {"moses_no_dash_splits": False, "moses_no_escape": False}
-            found.append(build_tokenizer(Namespace(tokenizer="moses", **moses, **flags)))
-        if self.bpe and self.bpe.endswith(".model"):
-            found.append(build_bpe(Namespace(bpe="sentencepiece", sentencepiece_model=self.bpe)))
-        elif self.bpe:
-            chosen = Namespace(bpe="subword_nmt", bpe_codes=self.bpe, bpe_separator="@@")
-            found.append(build_bpe(chosen))
-        return found
-
-
-OF_TRAINING = Codecs()  # segment as in the training of the model
 
 
 class Batch(NamedTuple):
@@ -81,14 +53,22 @@ class Batch(NamedTuple):
 
 @dataclass
 class SentenceEncoder:
-    """Encodes sentences, which may have trees and are segmented like the training data."""
+    """Encodes sentences, which may have trees and are segmented like the training data.
+
+    If the data have no prepare.json, --bpe and --moses may replace the segmentation that is stored
+    in the checkpoint.
+
+    bpe: the path of subword-nmt codes or of a sentencepiece .model file.
+    moses: the language of the Moses tokeniser.
+    """
 
     loaded: Loaded
     data: str
-    chosen: Codecs = OF_TRAINING
+    bpe: str | None = None
+    moses: str | None = None
 
     def __post_init__(self) -> None:
-        if self.pipeline is not None and any(self.chosen):
+        if self.pipeline is not None and (self.bpe or self.moses):
             raise InputError(
                 f"{self.data}: prepare.json already defines the segmentation; leave out --bpe and "
                 "--moses"
@@ -147,35 +127,46 @@ class SentenceEncoder:
             return [spelled(self.encode(text), self.loaded.separator) for text in texts]
         if trees is None:
             return lines_of_pipeline(texts, pipeline, None)
-        moses = pipeline.config.tokenize == "moses"
-        language = pipeline.config.source_language
-        found = []
+        config, found = pipeline.config, []
         for tree in trees:
-            text = tokenized(str(tree), language) if moses else str(tree)
-            words = tree if pipeline.config.splits_parsers_words else None
+            text = str(tree)
+            if config.tokenize == "moses":
+                text = tokenized(text, config.source_language)
+            words = tree if config.splits_parsers_words else None
             found.append(segment(text, words, pipeline))
         return found
 
     @cached_property
+    def options(self) -> list[Any]:
+        """fairseq's options of the tokeniser and of the BPE encoder; None for no such codec."""
+        if not (self.bpe or self.moses):
+            return [self.loaded.cfg.tokenizer, self.loaded.cfg.bpe]
+        moses = {"source_lang": self.moses, "target_lang": self.moses}
+        flags = {"moses_no_dash_splits": False, "moses_no_escape": False}
+        bpe = Namespace(bpe="subword_nmt", bpe_codes=self.bpe, bpe_separator="@@")
+        if self.bpe and self.bpe.endswith(".model"):
+            bpe = Namespace(bpe="sentencepiece", sentencepiece_model=self.bpe)
+        return [
+            Namespace(tokenizer="moses", **moses, **flags) if self.moses else None,
+            bpe if self.bpe else None,
+        ]
+
+    @cached_property
     def codecs(self) -> list[Any]:
         """The specified codecs, or else those that the model was trained with."""
-        if any(self.chosen):
-            return self.chosen.build()
-        cfg = self.loaded.cfg
-        built = [self.task.build_tokenizer(cfg.tokenizer), self.task.build_bpe(cfg.bpe)]
+        tokenizer, bpe = self.options
+        built = [self.task.build_tokenizer(tokenizer), self.task.build_bpe(bpe)]
         return [codec for codec in built if codec is not None]
 
     def codec_checksums(self) -> list[str]:
         """Checksums that identify the segmentation if there is no prepare.json."""
         if self.pipeline is not None:
             return []
-        named = [part for part in (self.loaded.cfg.bpe, self.loaded.cfg.tokenizer) if part]
-        values = [value for part in named for value in plain_namespace(part).__dict__.values()]
-        if any(self.chosen):
-            values = [self.chosen.bpe]
-        paths = [Path(value) for value in values if isinstance(value, str) and value]
+        tokenizer, bpe = self.options
+        named = [plain_namespace(part).__dict__.values() for part in (bpe, tokenizer) if part]
+        paths = [Path(value) for value in chain(*named) if isinstance(value, str) and value]
         found = [sha256(path) for path in paths if path.is_file()]
-        return [*found, f"moses {self.chosen.moses}"] if self.chosen.moses else found
+        return [*found, f"moses {self.moses}"] if self.moses else found
 
     def encode(self, text: str) -> str:
         for codec in self.codecs:
@@ -236,10 +227,6 @@ class SentenceEncoder:
                     f"the sentence '{line.text[:60]}...' has {len(ids)} pieces, but the model "
                     f"accepts at most {longest}; remove it from the files of the tasks"
                 )
-        self.refuse_strange(tokens)
-
-    def refuse_strange(self, tokens: Sequence[Tensor]) -> None:
-        """Warn about out-of-vocabulary pieces; raise an InputError if text seems unsegmented."""
         unknown = sum(int(ids.eq(self.task.source_dictionary.unk()).sum()) for ids in tokens)
         share = unknown / max(1, sum(len(ids) - 1 for ids in tokens))
         if share >= TOO_STRANGE and self.pipeline is None and not self.codecs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from fairseq_posattn.lab.probing.results import (
     Accuracy,
     ProbedTask,
     Probes,
-    Treebank,
+    WordProbe,
     grouped,
     row_name,
 )
@@ -122,13 +123,12 @@ def kinds_of_trees(accuracies: Sequence[Accuracy]) -> str:
 
 def refuse_other_treebanks(probes: Sequence[Probes], paths: Sequence[str]) -> None:
     """Raise an InputError if word probes differ in their sentences or ranks."""
-    first: tuple[Treebank, str] | None = None
-    for one, path in zip(probes, paths, strict=True):
-        if not one.treebank:
-            continue
-        known, where = first = first or (one.treebank, path)
+    pairs = zip(probes, paths, strict=True)
+    found = [(one.treebank, path) for one, path in pairs if one.treebank]
+    for treebank, path in found[1:]:
+        first, where = found[0]
         for name, what in OF_TREEBANK.items():
-            if getattr(one.treebank, name) != getattr(known, name):
+            if getattr(treebank, name) != getattr(first, name):
                 raise InputError(
                     f"{path}: words were probed with different {what} than in {where}; probe both "
                     "models with the same options"
@@ -139,30 +139,28 @@ def refuse_repeated(probes: Sequence[Probes], paths: Sequence[str]) -> None:
     """Raise an InputError if a result occurs twice, because it would count as a second run."""
     seen: dict[tuple[Any, ...], str] = {}
     for one, path in zip(probes, paths, strict=True):
-        for key in [
-            *((a.system, a.run, a.kind, a.layer, a.task, a.seed) for a in one.accuracies),
-            *((w.system, w.run, w.kind, w.layer, w.probe, w.seed) for w in one.words),
-        ]:
+        found: list[tuple[Accuracy | WordProbe, str]] = [(a, a.task) for a in one.accuracies]
+        found += [(word, word.probe) for word in one.words]
+        for record, name in found:
+            key = record.system, record.run, record.kind, record.layer, name, record.seed
             if key in seen:
                 raise InputError(
-                    f"{path}: the results of {key[0]} are also in {seen[key]}; include each model "
-                    "once"
+                    f"{path}: the results of {record.system} are also in {seen[key]}; include each "
+                    "model once"
                 )
             seen[key] = path
 
 
 def with_own_runs(probes: Sequence[Probes]) -> Iterator[Probes]:
     """Renumber the runs across all files, so that each checkpoint of a system is a separate run."""
-    numbers: dict[str, dict[tuple[Any, ...], int]] = {}
-
-    def number(record: Any, file: int) -> int:
-        runs = numbers.setdefault(record.system, {})
-        key = (record.model,) if record.model else (file, record.run)
-        return runs.setdefault(key, len(runs))
-
+    numbers: dict[str, dict[tuple[Any, ...], int]] = defaultdict(dict)
     for file, one in enumerate(probes):
-        parts: dict[str, Any] = {
-            name: [replace(record, run=number(record, file)) for record in getattr(one, name)]
-            for name in ("accuracies", "heads", "offsets", "relations", "words")
-        }
+        parts: dict[str, Any] = {}
+        for name in ("accuracies", "heads", "offsets", "relations", "words"):
+            parts[name] = []
+            for record in getattr(one, name):
+                runs = numbers[record.system]
+                key = (record.model,) if record.model else (file, record.run)
+                run = runs.setdefault(key, len(runs))
+                parts[name].append(replace(record, run=run))
         yield replace(one, **parts)

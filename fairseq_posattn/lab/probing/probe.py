@@ -1,10 +1,9 @@
-"""Probe trained models: encode the sentences of tasks, and train classifiers on their vectors."""
+"""Encode sentences with trained models, before and after training, for posattn probe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +11,18 @@ import numpy as np
 import torch
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.checksums import sha256
-from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.version import __version__
 from fairseq_posattn.lab.inspection.model import Loaded, load
-from fairseq_posattn.lab.probing.check import tasks_in
-from fairseq_posattn.lab.probing.classifiers import Split, grid, tuned
-from fairseq_posattn.lab.probing.encoding import Codecs, SentenceEncoder
-from fairseq_posattn.lab.probing.given_trees import GIVEN, NONE, TreeSource
-from fairseq_posattn.lab.probing.making.make import RECORD, TREES, read_made
-from fairseq_posattn.lab.probing.request import ALL, MIX, TOP, Named, ProbeRequest, named
-from fairseq_posattn.lab.probing.results import (
-    EMBEDDINGS,
-    TRAINED,
-    UNTRAINED,
-    VECTORS,
-    Accuracy,
-    Probes,
-    packed_bits,
-)
-from fairseq_posattn.lab.probing.task_files import SPLITS, LabelledTask, read_examples
-from fairseq_posattn.lab.probing.vectors import (
-    Encode,
-    VectorFile,
-    Vectors,
-    of_sentences,
-    read_text_vectors,
-)
+from fairseq_posattn.lab.probing.encoding import SentenceEncoder
+from fairseq_posattn.lab.probing.request import ALL, MIX, TOP, Named, ProbeRequest
+from fairseq_posattn.lab.probing.results import EMBEDDINGS, TRAINED, UNTRAINED
+from fairseq_posattn.lab.probing.vectors import Encode, Vectors, cached
+from fairseq_posattn.text.parsing.run import parse
+from fairseq_posattn.work.cluster import Cluster
 
-SENTEVAL = (100_000, 10_000, 10_000)
-NO_HIDDEN_LAYER = ("WC",)
+NONE, PARSED, GIVEN = "none", "parsed", "given"  # kinds of trees
 
 
 @dataclass(frozen=True)
@@ -63,11 +44,31 @@ class Probing:
         checksum = sha256(model.path) if model.path.is_file() else ""
         about = {"system": model.system, "run": model.run, "model": checksum}
         loaded = load(model.path, request.data, request.user_dir, request.fairseq_task, request.cpu)
-        codecs = Codecs(request.bpe, request.moses)
-        yield {**about, "kind": TRAINED}, SentenceEncoder(loaded, request.data, codecs)
+        codecs = request.bpe, request.moses
+        yield {**about, "kind": TRAINED}, SentenceEncoder(loaded, request.data, *codecs)
         if not request.no_untrained:
-            twin = SentenceEncoder(untrained(loaded), request.data, codecs)
+            twin = SentenceEncoder(untrained(loaded), request.data, *codecs)
             yield {**about, "kind": UNTRAINED}, twin
+
+    def parsed_file(
+        self, encoder: SentenceEncoder, texts: Sequence[str], name: str, remedy: str
+    ) -> Path:
+        """Parse texts in the same way as the training data, and return the path of the trees.
+
+        name: the name of the file, without .conllu.xz.
+        remedy: the end of the error message for training data not parsed by stanza.
+        """
+        pipeline, folder = encoder.pipeline, self.request.kept / "parsed"
+        if pipeline is None or pipeline.config.parser.parser != "stanza":
+            raise InputError(
+                f"{encoder.data}: the training data were not parsed with stanza; {remedy}"
+            )
+        text, out = folder / f"{name}.txt", folder / f"{name}.conllu.xz"
+        with written_whole(text) as file:
+            file.writelines(f"{pipeline.source_text(line)}\n" for line in texts)
+        workers = Cluster(workers=self.request.workers)
+        parse(str(text), str(out), pipeline.config.parser, workers)
+        return out
 
     def encoded(
         self,
@@ -85,8 +86,8 @@ class Probing:
         of: inputs that the vectors depend on, in addition to the model and its data.
         rows: the number of vectors.
         """
-        assert self.request.data is not None
-        folder = Path(self.request.data)
+        check_layer(self.request.layer, encoder.top)
+        folder = Path(encoder.data)
         files = [folder / "prepare.json", *sorted(folder.glob("dict.*.txt"))]  # for segmentation
         described = {
             **{name: about[name] for name in ("model", "kind")},
@@ -95,12 +96,8 @@ class Probing:
             "version": __version__,
             **({"codecs": codecs} if (codecs := encoder.codec_checksums()) else {}),
         }
-        file = VectorFile(self.request.kept / "vectors", described)
-        if file.complete:
-            return file.read()
-        check_layer(self.request.layer, encoder.top)
-        say(f"encoding {what} ({about['kind']})")
-        return file.make(sentences, rows, encode)
+        what = f"{what} ({about['kind']})"
+        return cached(self.request.kept / "vectors", described, what, sentences, rows, encode)
 
     def layers(self, vectors: Vectors) -> dict[str, np.ndarray]:
         """Return the vectors of the requested layers, by layer name."""
@@ -127,118 +124,6 @@ class Probing:
         if about["kind"] == TRAINED:
             own = {"kind": EMBEDDINGS, "layer": "0", "trees": NONE}
             yield {**about, **own}, [part[:, -1] for part in parts]
-
-
-class TaskProbing(Probing):
-    """Trains classifiers that predict the labels of tasks from sentence vectors."""
-
-    def run(self) -> Probes:
-        models, others = named(self.request.path), named(self.request.vectors)
-        tasks = list(self.labelled())
-        found: list[Accuracy] = []
-        for model in models:
-            for about, encoder in self.encoders(model):
-                for task in tasks:
-                    found += self.of_encoder(about, encoder, task)
-        for one in others:
-            for task in tasks:
-                found += self.of_vectors(one, task)
-        return Probes(
-            version=__version__,
-            classifier=self.request.classifier,
-            pooling=self.request.pooling,
-            tasks={task.task.name: task.described for task in tasks},
-            accuracies=found,
-        )
-
-    @property
-    def folder(self) -> Path:
-        assert self.request.tasks is not None
-        return self.request.tasks
-
-    def labelled(self) -> Iterator[LabelledTask]:
-        made = (self.folder / RECORD).is_file()
-        for task in tasks_in(self.folder, self.request.task):
-            path = self.folder / f"{task.file}.txt"
-            examples = list(read_examples(path))
-            sizes = tuple(sum(e.split == split for e in examples) for split in SPLITS)
-            is_theirs = not made and task.is_of_senteval({e.label for e in examples})
-            is_theirs = is_theirs and all(
-                0.99 * size <= found <= 1.01 * size
-                for size, found in zip(SENTEVAL, sizes, strict=True)
-            )
-            found = LabelledTask(task, path, "SentEval" if is_theirs else "made", examples)
-            _ = found.described  # raises an InputError for missing splits and unknown labels
-            yield found
-
-    @cached_property
-    def tree_source(self) -> TreeSource:
-        request, made = self.request, self.folder / RECORD
-        kind, trees = request.trees_are, request.trees
-        beside = trees and trees.resolve() == (self.folder / TREES).resolve()
-        if beside and not kind and made.is_file():
-            kind = read_made(made).trees
-        return TreeSource(request, kind or GIVEN)
-
-    def of_encoder(
-        self, about: dict[str, Any], encoder: SentenceEncoder, task: LabelledTask
-    ) -> Iterator[Accuracy]:
-        trees = self.tree_source.trees(task.task, task.examples, encoder)
-        texts, name = [example.text for example in task.examples], task.task.name
-        of = {
-            "task": name,
-            "sentences": sha256(task.path),
-            "trees": trees.checksum if encoder.needs_parses else "",
-            "pooling": self.request.pooling,
-        }
-        encode = of_sentences(encoder, texts, trees.sentences, self.request.pooling)
-        what, count = f"{name}: {len(texts):,} sentences", len(texts)
-        vectors = self.encoded(what, encoder, about, of, count, count, encode)
-        about = {**about, "task": name, "trees": shown_trees(encoder, trees.kind)}
-        for of_layer, (chosen,) in self.chosen(about, vectors):
-            yield from self.fits(task, chosen, of_layer)
-
-    def of_vectors(self, one: Named, task: LabelledTask) -> Iterator[Accuracy]:
-        path = one.path / f"{task.task.file}.txt"
-        if not path.is_file():
-            raise InputError(
-                f"{path}: the file with vectors for {task.task.name} does not exist; create it, or "
-                "choose other tasks with --task"
-            )
-        vectors = read_text_vectors(path, len(task.examples))[:, 0]
-        about = {"system": one.system, "run": one.run, "model": "", "kind": VECTORS}
-        about |= {"task": task.task.name, "layer": TOP, "trees": NONE}
-        yield from self.fits(task, vectors, about)
-
-    def fits(
-        self, task: LabelledTask, vectors: np.ndarray, about: dict[str, Any]
-    ) -> Iterator[Accuracy]:
-        """Train and evaluate the classifier with each random seed."""
-        device = "cuda" if torch.cuda.is_available() and not self.request.cpu else "cpu"
-        train, dev, test = (
-            Split(
-                torch.from_numpy(np.ascontiguousarray(vectors[task.places[split]])).to(device),
-                torch.from_numpy(task.numbers[task.places[split]]).to(device),
-            )
-            for split in SPLITS
-        )
-        settings = grid(self.request.classifier, task.task.name not in NO_HIDDEN_LAYER)
-        for seed in self.request.seeds:
-            found = tuned(settings, train, dev, test, len(task.labels), seed)
-            accuracy = Accuracy(
-                **about,
-                seed=seed,
-                setting=str(found.setting),
-                dev=100 * found.dev,
-                test=100 * float(found.correct.mean()),
-                correct=packed_bits(found.correct),
-            )
-            say(
-                f"{accuracy.task}: {accuracy.system} run {accuracy.run}, {accuracy.kind}, layer "
-                f"{accuracy.layer}, seed {seed}: dev {accuracy.dev:.2f}, test {accuracy.test:.2f} "
-                f"({accuracy.setting})"
-            )
-            yield accuracy
 
 
 def check_layer(layer: str, top: int) -> None:

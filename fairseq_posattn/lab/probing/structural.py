@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_posattn.lab import lab_extra
 from fairseq_posattn.lab.probing.words import WordTree
@@ -42,23 +43,20 @@ class Sentences:
 
     def batches(self, order: Sequence[int], depth: bool) -> Iterator[Padded]:
         """Yield batches of sentences in this order, with their true depths or distances."""
-        ends = np.cumsum([0, *map(len, self.trees)])
+        vectors = torch.from_numpy(self.vectors).split([len(tree) for tree in self.trees])
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
-            longest = max(len(self.trees[k]) for k in chosen)
-            shape = (len(chosen), longest)
-            vectors = np.zeros((*shape, self.vectors.shape[1]), dtype=np.float32)
-            wanted = np.zeros(shape if depth else (*shape, longest), dtype=np.float32)
-            real = np.zeros(shape, dtype=bool)
-            for row, k in enumerate(chosen):
-                tree, size = self.trees[k], len(self.trees[k])
-                vectors[row, :size] = self.vectors[ends[k] : ends[k + 1]]
-                real[row, :size] = True
-                if depth:
-                    wanted[row, :size] = tree.depths
-                else:
-                    wanted[row, :size, :size] = tree.distances
-            yield Padded(*map(torch.from_numpy, (vectors, wanted, real)))
+            trees = [self.trees[k] for k in chosen]
+            real = padded([torch.ones(len(tree), dtype=torch.bool) for tree in trees])
+            wanted = real.new_zeros(real.shape if depth else (*real.shape, real.shape[1])).float()
+            for row, tree in enumerate(trees):
+                true = torch.from_numpy(tree.depths if depth else tree.distances)
+                wanted[row, : len(tree)][..., : len(tree)] = true
+            yield Padded(padded([vectors[k] for k in chosen]), wanted, real)
+
+
+def padded(sentences: list[Tensor]) -> Tensor:
+    return pad_sequence(sentences, batch_first=True)
 
 
 class Probe(nn.Module):
@@ -166,25 +164,18 @@ def uuas(found: Sequence[tuple[WordTree, Floats]]) -> float:
     return 100 * right / total if total else 0.0
 
 
-def spanning_tree(distances: NDArray) -> set[frozenset[int]]:
-    """Return the edges of the minimum spanning tree (Prim 1957).
+def spanning_tree(distances: NDArray) -> set[tuple[int, int]]:
+    """Return the edges of the minimum spanning tree.
 
     Among edges of equal length, the edge between the earliest words is preferred.
     """
-    size = len(distances)
-    ranks, upper = np.zeros((size, size), dtype=int), np.triu_indices(size, 1)
-    ranks[upper] = distances[upper].argsort(kind="stable").argsort()
-    ranks += ranks.T
-    near, least = np.zeros(size, dtype=int), ranks[:1].sum(axis=0)
-    outside = np.arange(size) > 0
-    edges = set()
-    while outside.any():
-        new = int(np.where(outside, least, size**2).argmin())
-        edges.add(frozenset((int(near[new]), new)))
-        outside[new] = False
-        closer = ranks[new] < least
-        near[closer], least[closer] = new, ranks[new][closer]
-    return edges
+    with lab_extra("structural probes need"):
+        from scipy.sparse.csgraph import minimum_spanning_tree
+
+    upper = np.triu_indices(len(distances), 1)
+    ranks = np.zeros(distances.shape)  # 0 for no edge
+    ranks[upper] = 1 + distances[upper].argsort(kind="stable").argsort()
+    return set(zip(*minimum_spanning_tree(ranks).nonzero(), strict=True))
 
 
 def root_accuracy(found: Sequence[tuple[WordTree, Floats]]) -> float:

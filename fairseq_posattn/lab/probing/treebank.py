@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
+import torch
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.checksums import sha256
@@ -15,12 +16,12 @@ from fairseq_posattn.io.progress import progress, say
 from fairseq_posattn.io.version import __version__
 from fairseq_posattn.lab.inspection.attention import shows_attention
 from fairseq_posattn.lab.probing.agreement import Agreement, best_heads, best_offsets, looks
+from fairseq_posattn.lab.probing.classifiers import selectivity
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
-from fairseq_posattn.lab.probing.given_trees import PARSED, parsed_file
-from fairseq_posattn.lab.probing.probe import Probing, named, shown_trees
+from fairseq_posattn.lab.probing.probe import PARSED, Probing, shown_trees
+from fairseq_posattn.lab.probing.request import named
 from fairseq_posattn.lab.probing.results import Probes, Treebank, WordProbe
 from fairseq_posattn.lab.probing.structural import Sentences, scored, trained
-from fairseq_posattn.lab.probing.word_labels import labelled, selectivity
 from fairseq_posattn.lab.probing.words import WordPart
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks, read_labelled
 from fairseq_posattn.trees.sentence import Sentence
@@ -30,13 +31,10 @@ LABELS = {"UPOS": "tags", "relation": "relations"}
 UNKNOWN = "_"
 
 
-@dataclass(frozen=True)
 class TreebankProbing(Probing):
     """Tests how well word vectors and attention heads predict the trees of a treebank."""
 
-    parsed: dict[str, list[Sentence]] = field(default_factory=dict, repr=False)
-
-    @property
+    @cached_property
     def files(self) -> dict[str, str]:
         return dict(zip(PARTS, self.request.heads or (), strict=True))
 
@@ -45,13 +43,9 @@ class TreebankProbing(Probing):
         return {name: self.read(path) for name, path in self.files.items()}
 
     def read(self, path: str) -> list[Sentence]:
-        found: list[Sentence] = []
-        for block in read_blocks(path):
-            if self.request.first and len(found) == self.request.first:
-                break
-            sentence = parse_all_columns(block)
-            if sentence.parents:
-                found.append(sentence)
+        sentences = map(parse_all_columns, read_blocks(path))
+        with_trees = (sentence for sentence in sentences if sentence.parents)
+        found = list(islice(with_trees, self.request.first or None))
         if not found:
             raise InputError(f"{path}: no sentence has a tree; use a treebank")
         return found
@@ -102,19 +96,13 @@ class TreebankProbing(Probing):
         gold = self.sentences[name]
         if not encoder.needs_parses:
             return WordPart(encoder, gold, None)
-        if self.request.gold:
-            return WordPart(encoder, gold, [encoder.normal(sentence) for sentence in gold])
-        if name not in self.parsed:
-            self.parsed[name] = self.parse(name, encoder)
-        return WordPart(encoder, gold, self.parsed[name])
+        trees = gold if self.request.gold else self.parsed(name, encoder)
+        return WordPart(encoder, gold, [encoder.normal(sentence) for sentence in trees])
 
-    def parse(self, name: str, encoder: SentenceEncoder) -> list[Sentence]:
-        """Parse the sentences of a split in the same way as the training data."""
+    def parsed(self, name: str, encoder: SentenceEncoder) -> list[Sentence]:
         remedy = "let the models read the trees of the treebank with --gold"
         texts = [str(sentence) for sentence in self.sentences[name]]
-        start = self.request.kept / f"parsed/treebank.{name}"
-        out = parsed_file(encoder, texts, start, self.request.workers, remedy)
-        return [encoder.normal(sentence) for sentence in read_labelled(out)]
+        return list(read_labelled(self.parsed_file(encoder, texts, f"treebank.{name}", remedy)))
 
     def word_probes(
         self, parts: dict[str, WordPart], encoder: SentenceEncoder, about: dict[str, Any]
@@ -141,30 +129,31 @@ class TreebankProbing(Probing):
             pairs = zip(parts.values(), chosen, strict=True)
             sentences = [Sentences(part.words, np.array(found)) for part, found in pairs]
             for seed in self.request.seeds:
-                for one in self.of_layer(sentences, {**of_layer, "seed": seed}):
-                    figures = ", ".join(
-                        f"{name} {value:.2f}" for name, value in one.figures.items()
-                    )
+                for name, figures in self.figures(sentences, seed):
+                    one = WordProbe(**of_layer, seed=seed, probe=name, figures=figures)
+                    shown = ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
                     say(
                         f"{one.probe}: {one.system} run {one.run}, {one.kind}, layer {one.layer}, "
-                        f"seed {seed}: {figures}"
+                        f"seed {seed}: {shown}"
                     )
                     yield one
 
-    def of_layer(
-        self, sentences: Sequence[Sentences], about: dict[str, Any]
-    ) -> Iterator[WordProbe]:
+    def figures(
+        self, sentences: Sequence[Sentences], seed: int
+    ) -> Iterator[tuple[str, dict[str, float]]]:
+        """Train all probes on one layer, and yield the name and figures of each."""
         train, dev, test = sentences
-        rank, seed = self.request.rank or train.vectors.shape[1], about["seed"]
+        rank = self.request.rank or train.vectors.shape[1]
         for name, depth in (("distance", False), ("depth", True)):
-            figures = scored(trained(train, dev, rank, depth, seed), test)
-            yield WordProbe(**about, probe=name, figures=figures)
+            yield name, scored(trained(train, dev, rank, depth, seed), test)
+        vectors = [torch.from_numpy(part.vectors) for part in sentences]
+        forms = [[form for tree in part.trees for form in tree.forms] for part in sentences]
         for name, column in LABELS.items():
-            words = [labelled(part, column) for part in sentences]
-            if set(words[0].labels) == {UNKNOWN}:  # the treebank has no such labels
-                continue
-            figures = selectivity(words[0], words[1], words[2], seed)
-            yield WordProbe(**about, probe=name, figures=figures)
+            labels = [
+                [x for tree in part.trees for x in getattr(tree, column)] for part in sentences
+            ]
+            if set(labels[0]) != {UNKNOWN}:  # otherwise, the treebank has no such labels
+                yield name, selectivity(vectors, forms, labels, seed)
 
 
 def agreement(part: WordPart) -> Agreement:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,13 @@ import torch
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import full_disk_named
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.progress import progress
+from fairseq_posattn.io.progress import progress, say
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.work.made import Made
@@ -34,69 +34,58 @@ Places = NDArray[np.int64]  # row indices of vectors in the file
 Encode = Callable[[int, int], Iterator[tuple[Places, Vectors]]]  # arguments: start, end (exclusive)
 
 
-@dataclass(frozen=True)
-class VectorFile:
-    """The cache file of a set of vectors; `about` contains all inputs that affect the vectors."""
+def cached(
+    folder: Path, about: dict[str, Any], what: str, sentences: int, rows: int, encode: Encode
+) -> Vectors:
+    """Encode sentences unless the folder contains their vectors, and return a memory map.
 
-    folder: Path
-    about: dict[str, Any]
+    about: all inputs that affect the vectors.
+    what: a description of the sentences for the log.
+    rows: the number of vectors.
+    """
+    key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    path = folder / f"{key[:16]}.npy"
+    if not path.is_file():
+        say(f"encoding {what}")
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(path), full_disk_named(folder):
+            if not path.is_file():
+                make(path, about, sentences, rows, encode)
+    found: Vectors = np.load(path, mmap_mode="r")
+    return found
 
-    @property
-    def path(self) -> Path:
-        key = hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
-        return self.folder / f"{key[:16]}.npy"
 
-    @property
-    def growing(self) -> Path:
-        return self.path.with_suffix(".growing")
+def make(path: Path, about: dict[str, Any], sentences: int, rows: int, encode: Encode) -> None:
+    """Encode the sentences that an interrupted run has not encoded yet."""
+    growing, note = path.with_suffix(".growing"), path.with_suffix(".json")
+    vectors: np.memmap | None = None
+    begun, begin = Made.read(note), 0
+    if begun and begun.key == about and growing.is_file():
+        begin = int(begun.answer["done"])
+        vectors = open_memmap(growing, mode="r+")
+    else:
+        note.unlink(missing_ok=True)
+    for start in progress(range(begin, sentences, CHUNK), unit=" chunks"):
+        end = min(start + CHUNK, sentences)
+        for places, found in encode(start, end):
+            if vectors is None:
+                vectors = new_file(growing, (rows, *found.shape[1:]))
+            vectors[places] = found
+        assert vectors is not None
+        vectors.flush()
+        Made(about, None, {"done": end, "of": sentences}).write(note)
+    growing.replace(path)
 
-    @property
-    def note(self) -> Path:
-        """The file that records the number of encoded sentences."""
-        return self.path.with_suffix(".json")
 
-    @property
-    def complete(self) -> bool:
-        return self.path.is_file()
+def new_file(path: Path, shape: Sequence[int]) -> np.memmap:
+    """Create a memory-mapped file, and allocate its disk space immediately.
 
-    def read(self) -> Vectors:
-        """Return the vectors as a memory map."""
-        found: Vectors = np.load(self.path, mmap_mode="r")
-        return found
-
-    def done(self) -> int:
-        """Return the number of sentences that an interrupted run has already encoded."""
-        begun = Made.read(self.note)
-        if begun is None or begun.key != self.about or not self.growing.is_file():
-            return 0
-        return int(begun.answer["done"])
-
-    def make(self, sentences: int, rows: int, encode: Encode) -> Vectors:
-        """Encode the sentences that the file does not contain yet, and return all vectors.
-
-        sentences: the number of sentences.
-        rows: the number of their vectors.
-        """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with locked(self.path), full_disk_named(self.folder):
-            if self.complete:
-                return self.read()
-            begin = self.done()
-            if not begin:
-                self.note.unlink(missing_ok=True)
-            vectors: np.memmap | None = open_memmap(self.growing, mode="r+") if begin else None
-            for start in progress(range(begin, sentences, CHUNK), unit=" chunks"):
-                end = min(start + CHUNK, sentences)
-                for places, found in encode(start, end):
-                    if vectors is None:
-                        vectors = new_file(self.growing, (rows, *found.shape[1:]))
-                    vectors[places] = found
-                assert vectors is not None
-                vectors.flush()
-                Made(self.about, None, {"done": end, "of": sentences}).write(self.note)
-            del vectors
-            self.growing.replace(self.path)
-        return self.read()
+    Otherwise, writing to the map on a full disk would kill the process (SIGBUS).
+    """
+    found = open_memmap(path, mode="w+", dtype=np.float32, shape=tuple(shape))
+    with open(path, "r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
+    return found
 
 
 def mean(states: Tensor, real: Tensor, end: Tensor) -> Tensor:
@@ -147,19 +136,8 @@ def joined(layers: Sequence[Tensor]) -> Vectors:
     Narrower layers, such as embeddings, are padded with zeros.
     """
     width = max(x.shape[1] for x in layers)
-    filled = [torch.nn.functional.pad(x, (0, width - x.shape[1])) for x in layers]
+    filled = [pad(x, (0, width - x.shape[1])) for x in layers]
     found: Vectors = torch.stack(filled, dim=1).float().cpu().numpy()
-    return found
-
-
-def new_file(path: Path, shape: Sequence[int]) -> np.memmap:
-    """Create a memory-mapped file, and allocate its disk space immediately.
-
-    Otherwise, writing to the map on a full disk would kill the process (SIGBUS).
-    """
-    found = open_memmap(path, mode="w+", dtype=np.float32, shape=tuple(shape))
-    with open(path, "r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
     return found
 
 
@@ -168,7 +146,7 @@ def read_text_vectors(path: Path, sentences: int) -> Vectors:
 
     Raises InputError for invalid numbers, unequal widths, and a wrong number of lines.
     """
-    rows: list[NDArray[np.float32]] = []
+    rows: list[Vectors] = []
     for number, line in enumerate(read_lines(path), start=1):
         try:
             row = np.array(line.split(), dtype=np.float32)
@@ -188,4 +166,4 @@ def read_text_vectors(path: Path, sentences: int) -> Vectors:
             f"{path} has {len(rows):,} vectors for {sentences:,} sentences; write one for each "
             "line of the task's file"
         )
-    return np.stack(rows)[:, None]
+    return np.stack(rows)

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from fairseq_posattn.lab.probing.encoding import Batch, SentenceEncoder
 from fairseq_posattn.lab.probing.vectors import Places, Vectors, joined
@@ -127,13 +126,9 @@ def word_vectors(batch: Batch, counts: Sequence[Sequence[int]]) -> Vectors:
     """Return the mean vector of each word's pieces, as an array of shape (words, layers, width)."""
     flat = torch.tensor([n for of_sentence in counts for n in of_sentence])
     word = torch.repeat_interleave(torch.arange(len(flat)), flat).to(batch.real.device)
-    return joined([means(x[batch.real], word, flat) for x in [*batch.layers, batch.embeddings]])
-
-
-def means(pieces: Tensor, word: Tensor, counts: Tensor) -> Tensor:
-    """Average the vectors of pieces, of shape (pieces, width), for each word.
-
-    word: the index of each piece's word.
-    """
-    sums = pieces.new_zeros(len(counts), pieces.shape[1]).index_add_(0, word, pieces)
-    return sums / counts.to(pieces)[:, None]
+    found = []
+    for layer in [*batch.layers, batch.embeddings]:
+        pieces = layer[batch.real]
+        sums = pieces.new_zeros(len(flat), pieces.shape[1]).index_add_(0, word, pieces)
+        found.append(sums / flat.to(pieces)[:, None])
+    return joined(found)

@@ -14,7 +14,7 @@ from fairseq_posattn.lab.probing import encoding, vectors
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.lab.probing.probe import Probing
 from fairseq_posattn.lab.probing.request import ProbeRequest
-from fairseq_posattn.lab.probing.vectors import POOLINGS, VectorFile, of_sentences
+from fairseq_posattn.lab.probing.vectors import POOLINGS, cached, of_sentences
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE, PLUGIN
 from support.in_process import build
@@ -69,15 +69,6 @@ def test_poolings_against_loops(name, on_the_left):
         found = POOLINGS[name](*batch).tolist()
         for one, states, real, end in zip(found, *(x.tolist() for x in batch), strict=True):
             assert one == pytest.approx(by_loops(name, states, real, end), abs=1e-5)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_padding_counts_for_nothing(name):
-    """The largest numbers stand where the padding and, but for `end`, the end of sentence are."""
-    states, real, end = padded_batch([2, 5], on_the_left=True)
-    expected = POOLINGS[name](states, real, end)
-    ignored = ~(end if name == "end" else real)
-    assert POOLINGS[name](states.masked_fill(ignored[..., None], 1e9), real, end).equal(expected)
 
 
 # end to end
@@ -135,7 +126,7 @@ def vectors_of(encoder, sentences, folder, pooling="mean"):
     """Return the vectors of sentences, N layers C, where the last layer is that of embeddings."""
     trees = sentences.trees if encoder.reads_trees else None
     count, encode = len(sentences.texts), of_sentences(encoder, sentences.texts, trees, pooling)
-    return VectorFile(folder, {"pooling": pooling}).make(count, count, encode)
+    return cached(folder, {"pooling": pooling}, "sentences", count, count, encode)
 
 
 def one(sentences, number):

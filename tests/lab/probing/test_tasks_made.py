@@ -15,21 +15,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from fairseq_posattn.lab.probing.making.settings import Settings
+from support.probes import FILES as ALL_FILES
 from support.probes import probe_tasks as called
 
 ROOT = "root"
-FILES = {
-    "SentLen": "sentence_length",
-    "WC": "word_content",
-    "TreeDepth": "tree_depth",
-    "TopRelations": "top_relations",
-    "BShift": "bigram_shift",
-    "Tense": "past_present",
-    "SubjNum": "subj_number",
-    "ObjNum": "obj_number",
-    "SOMO": "odd_man_out",
-    "CoordInv": "coordination_inversion",
-}
+FILES = {name: file for name, file in ALL_FILES.items() if name != "TopConst"}
 UNCHANGED = ("SentLen", "WC", "TreeDepth", "TopRelations", "Tense", "SubjNum", "ObjNum")
 SPLITS = ("tr", "va", "te")
 RANK, TARGETS = 30, 12  # of WC
@@ -94,58 +84,21 @@ def relation(word):
 
 # ----------------------------------------------------------------------------------- the treebank
 
-NOUNS = [
-    *(
-        "dog",
-        "cat",
-        "bird",
-        "farmer",
-        "doctor",
-        "teacher",
-        "river",
-        "garden",
-        "window",
-        "table",
-        "letter",
+NOUNS, VERBS, ADJECTIVES, ADVERBS, NAMES, PREPOSITIONS, DETERMINERS = map(
+    str.split,
+    (
+        "dog cat bird farmer doctor teacher river garden window table letter picture bottle engine "
+        "ticket market village bridge castle painter sailor hunter tower kettle basket candle "
+        "hammer ladder mirror pillow",
+        "walk call paint open watch follow answer visit help clean pull push touch carry repair "
+        "admire ignore remember discover collect",
+        "old small green quiet heavy bright famous broken wooden young lazy empty",
+        "often slowly again today quietly gladly rarely there yesterday soon outside",
+        "Mary London Peter Anna Berlin Oslo",
+        "near of behind with under from",
+        "the a this every some",
     ),
-    *("picture", "bottle", "engine", "ticket", "market", "village", "bridge", "castle", "painter"),
-    *(
-        "sailor",
-        "hunter",
-        "tower",
-        "kettle",
-        "basket",
-        "candle",
-        "hammer",
-        "ladder",
-        "mirror",
-        "pillow",
-    ),
-]
-VERBS = [
-    *(
-        "walk",
-        "call",
-        "paint",
-        "open",
-        "watch",
-        "follow",
-        "answer",
-        "visit",
-        "help",
-        "clean",
-        "pull",
-        "push",
-    ),
-    *("touch", "carry", "repair", "admire", "ignore", "remember", "discover", "collect"),
-]
-ADJECTIVES = ["old", "small", "green", "quiet", "heavy", "bright"]
-ADJECTIVES += ["famous", "broken", "wooden", "young", "lazy", "empty"]
-ADVERBS = ["often", "slowly", "again", "today", "quietly"]
-ADVERBS += ["gladly", "rarely", "there", "yesterday", "soon", "outside"]
-NAMES = ["Mary", "London", "Peter", "Anna", "Berlin", "Oslo"]
-PREPOSITIONS = ["near", "of", "behind", "with", "under", "from"]
-DETERMINERS = ["the", "a", "this", "every", "some"]
+)
 
 
 def past(verb):
@@ -335,62 +288,10 @@ def coordinated(dice, lower=False):
     return item
 
 
-def two_joints(dice):
-    item = coordinated(dice)
-    item.parts = None
-    noun = next((row for row in item.rows if row[3] == "ADV"), item.rows[0])
-    noun[1:4], noun[7] = ["or", "or", "CCONJ"], "cc"
-    return item
-
-
 def joined(item, first, joint, second):
     hang(joint, second, "cc")
     hang(second, first, "conj")
     return first
-
-
-def two_clauses(item, dice, subject=True):
-    """Write two clauses that are joined by and; return the verb of the first."""
-    first = clause(item, dice, 0)
-    joint = item.word("and", "CCONJ", "CC")
-    return joined(item, first, joint, clause(item, dice, 0, subject=subject))
-
-
-def joined_nouns(dice):
-    item = Item()
-    first = phrase(item, dice, 0)
-    joint = item.word("and", "CCONJ", "CC")
-    joined(item, first, joint, phrase(item, dice, 0))
-    root = clause(item, dice, 0, subject=False)
-    hang(first, root, "nsubj")
-    stop(item, root)
-    return item.capitalised()
-
-
-def second_without_subject(dice):
-    item = Item()
-    stop(item, two_clauses(item, dice, subject=False))
-    return item.capitalised()
-
-
-def joined_below(dice):
-    """The conjunction joins clauses below the root."""
-    item = Item()
-    root_subject = phrase(item, dice, 0)
-    root = item.word("knows", "VERB", "VBZ", "Tense=Pres|VerbForm=Fin")
-    hang(root_subject, root, "nsubj")
-    hang(two_clauses(item, dice), root, "ccomp")
-    stop(item, root)
-    return item.capitalised()
-
-
-def first_goes_on(dice):
-    """Words of the first clause follow the second."""
-    item = Item()
-    root = two_clauses(item, dice)
-    hang(item.word("anyway", "ADV", "RB"), root, "advmod")
-    stop(item, root)
-    return item.capitalised()
 
 
 def too_short(dice):
@@ -422,11 +323,6 @@ KINDS = {
     plain: 750,
     coordinated: 330,
     quoted: 25,
-    two_joints: 15,
-    joined_nouns: 25,
-    second_without_subject: 15,
-    first_goes_on: 15,
-    joined_below: 20,
     too_short: 10,
     too_long: 10,
     without_tree: 10,
@@ -550,6 +446,8 @@ def test_the_counts_of_the_record(which, request):
         assert found["classes"] == len({label for _, label, _ in lines})
         sizes = {"train": counts["tr"], "dev": counts["va"], "test": counts["te"]}
         assert found["splits"] == sizes
+        if which == "small":  # no split is larger than its size
+            assert sizes["train"] <= 40 and 0 < sizes["dev"] <= 8 and 0 < sizes["test"] <= 8
 
 
 def test_a_parser_can_be_noted(corpora, tmp_path):
@@ -827,12 +725,6 @@ def test_the_order_of_the_corpus_does_not_matter(sizes, corpora, tmp_path):
     assert one == other
 
 
-@pytest.mark.parametrize("task", ["SentLen", "BShift", "Tense", "SOMO", "CoordInv", "ObjNum"])
-def test_no_split_is_larger_than_its_size(task, small):
-    counts = Counter(split for split, _, _ in lines_of(small, task))
-    assert counts["tr"] <= 40 and 0 < counts["va"] <= 8 and 0 < counts["te"] <= 8
-
-
 def test_the_shares_of_a_smaller_task(corpora, tmp_path):
     folder = made(tmp_path / "t", *corpora, *OPTIONS, "--task", "BShift", "--shares", 2, 1, 1)
     counts = Counter(split for split, _, _ in lines_of(folder, "BShift"))
@@ -943,6 +835,30 @@ CLAUSES = (
 )
 
 
+@pytest.mark.parametrize(
+    "sentence, reason",
+    [
+        ('The/DET/2/det N0/NOUN/3/nsubj said/VERB/0/root "/PUNCT/3/punct M0/X/3/obj', "quotes"),
+        (CLAUSES.replace("The/DET/2/det", "-/PUNCT/2/punct"), "starts with punctuation"),
+        (CLAUSES.replace("./PUNCT/3/punct", "or/CCONJ/3/cc"), "exactly one coordinating conj"),
+        (
+            "The/DET/2/det N0/NOUN/6/nsubj and/CCONJ/5/cc the/DET/5/det M0/NOUN/2/conj "
+            "slept/VERB/0/root",
+            "does not coordinate the root",
+        ),
+        (CLAUSES.replace("./PUNCT/3/punct", "ran/VERB/3/conj"), "more than two clauses"),
+        (CLAUSES.replace("/7/nsubj", "/7/obj"), "two clauses with subjects"),
+        (CLAUSES.replace("./PUNCT/3/punct", "anyway/ADV/3/advmod"), "is not what follows"),
+    ],
+)
+def test_sentences_without_clauses_to_swap(sentence, reason, tmp_path):
+    blocks = [*joined_both_ways()[::3], *of_pairs(sentence)]
+    code, said, out = outcome(tmp_path, blocks, "--task", "CoordInv")
+    assert code == 0, said
+    (found,) = json.loads((out / "tasks.json").read_text())["tasks"].values()
+    assert [n for why, n in found["left_out"].items() if reason in why] == [100]
+
+
 def joined_both_ways():
     here = of_pairs(CLAUSES)
     there = of_pairs(CLAUSES.replace("N0", "X0").replace("M0", "N0").replace("X0", "M0"))
@@ -995,35 +911,42 @@ def test_a_name_or_an_abbreviation_that_only_begins_sentences_keeps_its_case(nam
     assert {words[4] for _, label, words in lines if label == "I"} == {name}
 
 
-def test_the_case_of_first_words_after_punctuation(tmp_path):
-    blocks = of_pairs(
-        "“/PUNCT/4/punct The/DET/3/det N0/NOUN/4/nsubj slept/VERB/0/root and/CCONJ/8/cc "
-        "the/DET/7/det M0/NOUN/8/nsubj ran/VERB/4/conj off/ADV/8/advmod ”/PUNCT/4/punct"
-    )
-    code, _, out = outcome(tmp_path, blocks, "--task", "CoordInv")
-    if code == 0:  # a rule that leaves such sentences out is good, too
-        assert not any("The" in words[2:] for _, _, words in lines_of(out, "CoordInv"))
+def chains(number, upos="X"):
+    """Sentences of ten words with a depth of 2 or 3."""
+    dice = random.Random(1)
+    for k in range(number):
+        deepest = 2 + k % 2
+        heads = [0, *(n if n <= deepest else 1 for n in range(1, 10))]
+        yield tree(
+            " ".join(
+                f"{dice.choice(PEOPLE)}/{upos}/{head}/{'dep' if head else 'root'}" for head in heads
+            )
+        )
 
 
-def test_a_task_with_one_label_is_not_made(tmp_path):
-    code, said, out = outcome(tmp_path, SEEN, "--task", "BShift", "Tense")
-    assert code == 1 and "Tense" in said and not out.exists()
+QUOTED = of_pairs(
+    "“/PUNCT/4/punct The/DET/3/det N0/NOUN/4/nsubj slept/VERB/0/root and/CCONJ/8/cc "
+    "the/DET/7/det M0/NOUN/8/nsubj ran/VERB/4/conj off/ADV/8/advmod ”/PUNCT/4/punct"
+)
+
+
+@pytest.mark.parametrize(
+    "blocks, task, reason",
+    [
+        (QUOTED, "CoordInv", "0 sentences are left"),
+        (SEEN, "Tense", "0 sentences are left"),  # all of them are past
+        ([*chains(9, upos="_")], "BShift", "no parts of speech"),
+    ],
+)
+def test_a_task_that_a_corpus_cannot_make(blocks, task, reason, tmp_path):
+    code, said, out = outcome(tmp_path, blocks, "--task", task)
+    assert code == 1 and f"{task}: " in said and reason in said and not out.exists()
 
 
 def test_an_empty_sentence_is_left_out(tmp_path):
     blocks = [*SEEN, "# sent_id = 9\n# text =\n\n"]
     code, said, _ = outcome(tmp_path, blocks, "--odd-counts", 5, 400)
     assert "unexpected" not in said and code == 0
-
-
-def test_punctuation_is_not_swapped_where_parts_of_speech_are_missing(tmp_path):
-    blocks = []
-    for block in SEEN:
-        rows = [line.split("\t") for line in block.strip().split("\n")]
-        blocks.append("\n".join("\t".join([*r[:3], "_", "_", "_", *r[6:]]) for r in rows) + "\n\n")
-    code, _, out = outcome(tmp_path, blocks, "--task", "BShift")
-    if code == 0:
-        assert all(words[-1] == "." for _, _, words in lines_of(out, "BShift"))
 
 
 def test_a_double_quote_within_a_token(tmp_path):
@@ -1035,19 +958,6 @@ def test_a_double_quote_within_a_token(tmp_path):
     assert not any(
         '"' in word for _, _, words in lines_of(tmp_path / "out", "BShift") for word in words
     )
-
-
-def chains(number):
-    """Sentences of ten words with a depth of 2 or 3."""
-    dice = random.Random(1)
-    for k in range(number):
-        deepest = 2 + k % 2
-        heads = [0, *(n if n <= deepest else 1 for n in range(1, 10))]
-        yield tree(
-            " ".join(
-                f"{dice.choice(PEOPLE)}/X/{head}/{'dep' if head else 'root'}" for head in heads
-            )
-        )
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ import torch
 from scipy.stats import spearmanr
 
 from fairseq_posattn.lab.probing import structural
-from fairseq_posattn.lab.probing.agreement import Agreement, best_heads
-from fairseq_posattn.lab.probing.structural import Padded, Probe, Sentences
-from fairseq_posattn.lab.probing.word_labels import LabelledWords, random_labels, selectivity
-from fairseq_posattn.lab.probing.words import WordTree, distances, means
+from fairseq_posattn.lab.probing.agreement import ALL, PLACES, Agreement, best_heads, looks
+from fairseq_posattn.lab.probing.classifiers import random_labels, selectivity
+from fairseq_posattn.lab.probing.encoding import Batch
+from fairseq_posattn.lab.probing.structural import Probe, Sentences
+from fairseq_posattn.lab.probing.words import WordTree, distances, word_vectors
 from fairseq_posattn.trees.control import Dice, random_tree
 from fairseq_posattn.trees.sentence import Sentence, Tags
 
@@ -68,10 +69,18 @@ def test_words_without_pieces_are_left_out():
 
 
 def test_the_vector_of_a_word_is_the_mean_of_its_pieces():
-    pieces, counts = torch.randn(7, 3), torch.tensor([2, 1, 4])
-    found = means(pieces, torch.tensor([0, 0, 1, 2, 2, 2, 2]), counts)
-    expected = [pieces[:2].mean(dim=0), pieces[2], pieces[3:].mean(dim=0)]
-    assert torch.allclose(found, torch.stack(expected))
+    """The second sentence is shorter, and the embeddings are narrower than the layer."""
+    layer, embeddings = torch.randn(2, 5, 3), torch.randn(2, 5, 2)
+    end = torch.zeros(2, 5, dtype=torch.bool)
+    end[0, 4] = end[1, 3] = True
+    real = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]], dtype=torch.bool)
+    batch = Batch(np.array([0, 1]), [layer], embeddings, real, end)
+    found = torch.from_numpy(word_vectors(batch, [[2, 1, 1], [3]]))
+    for k, states in enumerate((layer, embeddings)):
+        spans = [states[0, :2], states[0, 2:3], states[0, 3:4], states[1, :3]]
+        expected = torch.stack([span.mean(dim=0) for span in spans])
+        torch.testing.assert_close(found[:, k, : states.shape[2]], expected)
+    assert not found[:, 1, 2].any()
 
 
 def by_loops(sentences):
@@ -142,13 +151,16 @@ def test_what_the_heads_look_at():
     sentences = random_sentences(3)
     found = counted(sentences)
     hits, words, relations = by_loops([(w, c, p, t.relations) for w, c, p, t in sentences])
-    for layer, head in np.ndindex(found.shape):
-        at = (layer, head)
-        expected = {place: 100 * hits[at, place] / words[at, place] for place in found.words}
-        assert found.shares(layer, head) == pytest.approx(expected)
+    of = {"system": "a", "run": 0, "model": "", "kind": "trained", "trees": "none"}
+    for one in looks(found, found, of):
+        at = (one.layer, one.head)
+        expected = {place: 100 * hits[at, place] / words[at, place] for place in PLACES}
+        assert one.dev == pytest.approx(expected)
+        assert {place: getattr(one, place) for place in PLACES} == pytest.approx(expected)
+    assert {key for key in found if key[1] != ALL} == relations.keys()
     for key, of_heads in relations.items():
         for at, right in of_heads.items():
-            assert found.relations[key].hits[at] == right
+            assert found[key].hits[at] == right
 
 
 def test_the_best_head_and_offset_are_chosen_on_other_sentences():
@@ -178,7 +190,7 @@ def test_the_best_head_and_offset_are_chosen_on_other_sentences():
 
 
 def loss_by_loops(matrix, sentences, depth):
-    """The loss of a batch, from the equations, word by word."""
+    """The loss of a batch without padding, from the equations, word by word."""
     losses = []
     for vectors, tree in sentences:
         mapped = [
@@ -310,25 +322,13 @@ def test_the_control_task_gives_each_form_one_label():
 def test_selectivity_tells_labels_from_words_learnt_by_heart():
     dice = np.random.default_rng(3)
 
-    def words(number, by_heart):
-        forms = dice.integers(0, 20, size=number)
-        labels = [f"l{k % 2}" for k in forms]
-        label = np.eye(2, dtype=np.float32)[forms % 2]
-        form = np.eye(20, dtype=np.float32)[forms]
-        vectors = form if by_heart else label
-        return LabelledWords(vectors, [f"w{k}" for k in forms], labels)
-
-    by_heart = selectivity(words(600, True), words(200, True), words(200, True), seed=1)
+    numbers = [dice.integers(0, 20, size=size) for size in (600, 200, 200)]
+    forms = [[f"w{k}" for k in part] for part in numbers]
+    labels = [[f"l{k % 2}" for k in part] for part in numbers]
+    by_form = [torch.eye(20)[torch.from_numpy(part)] for part in numbers]
+    by_label = [torch.eye(2)[torch.from_numpy(part % 2)] for part in numbers]
+    by_heart = selectivity(by_form, forms, labels, seed=1)
     assert by_heart == {"accuracy": 100, "control": 100, "selectivity": 0}
-    knows = selectivity(words(600, False), words(200, False), words(200, False), seed=1)
+    knows = selectivity(by_label, forms, labels, seed=1)
     assert knows["accuracy"] == 100 and knows["control"] < 80
     assert knows["selectivity"] == knows["accuracy"] - knows["control"]
-
-
-def test_padding_has_no_part_in_the_loss():
-    probe = Probe(3, 2, False)
-    real = torch.tensor([[True, True, False]])
-    vectors, wanted = torch.randn(1, 3, 3), torch.rand(1, 3, 3)
-    before = probe.loss(Padded(vectors, wanted, real))
-    vectors[0, 2], wanted[0, 2], wanted[0, :, 2] = 100, 100, 100
-    assert torch.equal(probe.loss(Padded(vectors, wanted, real)), before)

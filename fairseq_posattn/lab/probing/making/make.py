@@ -12,46 +12,18 @@ from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import open_to_write, write_json
 from fairseq_posattn.io.progress import progress, say
-from fairseq_posattn.io.records import Open, as_document, at_least, one_of, read_record
+from fairseq_posattn.io.records import Open, as_document, one_of, read_record
 from fairseq_posattn.io.version import __version__
-from fairseq_posattn.lab.probing.making.counts import Counts
-from fairseq_posattn.lab.probing.making.rules import RULES, Rule
+from fairseq_posattn.lab.probing.making.corpus import Counts, Shown
 from fairseq_posattn.lab.probing.making.sample import Kept, Sample
 from fairseq_posattn.lab.probing.making.settings import LONGEST, SHORTEST, Settings
-from fairseq_posattn.lab.probing.making.shown import Shown
-from fairseq_posattn.lab.probing.task_files import NAMES, SPLITS, Example, write_examples
-from fairseq_posattn.lab.probing.tasks import ProbingTask
+from fairseq_posattn.lab.probing.tasks import NAMES, SPLITS, Example, ProbingTask, write_examples
 from fairseq_posattn.trees.conllu import block, parse_all_columns, read_blocks
-from fairseq_posattn.trees.control import Dice
 from fairseq_posattn.trees.sentence import NO_TAGS, OPEN_BOX
 
 RECORD, TREES = "tasks.json", "trees"
 NEEDS_BIGRAMS = "SOMO"
 NO_TREE = "it has no tree"
-AGAIN = "make the tasks again with posattn probe-tasks"
-
-
-@dataclass(frozen=True)
-class Source:
-    """A corpus from which tasks were made, identified by its contents."""
-
-    name: str
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class MadeTask(Open):
-    """The size of a task.
-
-    splits: the number of sentences in train, dev and test.
-    left_out: the number of sentences that were excluded, by reason.
-    """
-
-    sentences: int = field(metadata=at_least(1))
-    classes: int = field(metadata=at_least(1))
-    splits: dict[str, int]
-    left_out: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -59,40 +31,24 @@ class Made(Open):
     """The contents of tasks.json: how the tasks in a folder were made.
 
     trees: "gold" or "parsed".
+    corpora: the name, size and checksum of each corpus.
     left_out: the number of sentences that were excluded from all tasks, by reason.
+    tasks: the numbers of sentences and classes of each task, the sizes of its splits, and the
+        number of sentences that it excluded, by reason.
     refused: the reasons why tasks could not be made, by task.
     """
 
     version: str
     trees: str = field(metadata=one_of("gold", "parsed"))
     settings: dict
-    corpora: list[Source]
+    corpora: list[dict]
     left_out: dict[str, int]
-    tasks: dict[str, MadeTask]
+    tasks: dict[str, dict]
     refused: dict[str, str]
 
 
 def read_made(path: Path) -> Made:
-    return read_record(Made, path, AGAIN)
-
-
-@dataclass
-class Making:
-    """A task that is being made, and the number of excluded sentences by reason."""
-
-    task: ProbingTask
-    rule: Rule
-    sample: Sample
-    left_out: Counter[str] = field(default_factory=Counter)
-
-    def take(self, shown: Shown, seed: int) -> None:
-        dice = Dice(str(seed), self.task.name, shown.text)
-        key = dice.below(2**63)
-        found = self.rule.candidate(shown, dice)
-        if isinstance(found, str):
-            self.left_out[found] += 1
-        elif not self.sample.add(key, found, shown.sentence):
-            self.left_out["it occurs again"] += 1
+    return read_record(Made, path, "make the tasks again with posattn probe-tasks")
 
 
 def make(
@@ -112,34 +68,31 @@ def make(
         them cannot be made.
     """
     with folder_written_whole(out, replace=overwrite) as folder:
-        shared: Counter[str] = Counter()
         counts = counted(corpora, any(task.name == NEEDS_BIGRAMS for task in tasks), several_roots)
-        rules = [RULES[task.name](counts, settings) for task in tasks]
-        making = [
-            Making(task, rule, Sample(rule, settings))
-            for task, rule in zip(tasks, rules, strict=True)
-        ]
+        samples = [Sample(task, counts, settings) for task in tasks]
+        shared: Counter[str] = Counter()
         for shown in sentences(corpora, several_roots):
             if reason := unusable(shown):
                 shared[reason] += 1
                 continue
-            for one in making:
-                one.take(shown, settings.seed)
-        done: dict[str, MadeTask] = {}
+            for sample in samples:
+                sample.take(shown)
+        done: dict[str, dict] = {}
         refused: dict[str, str] = {}
-        for one in making:
-            splits = one.sample.splits()
-            if reason := refusal(one, splits, settings.min_sentences):
-                refused[one.task.name] = reason
+        for sample in samples:
+            splits = sample.splits()
+            if reason := refusal(sample, splits):
+                refused[sample.task.name] = reason
                 continue
-            write_task(folder, one.task, splits)
-            done[one.task.name] = described(one, splits)
-        refuse_all(corpora[0], done, refused, shared, named)
+            write_task(folder, sample.task, splits)
+            done[sample.task.name] = described(sample, splits)
+        if refused and (named or not done):
+            raise InputError(f"{corpora[0]}: {why_nothing(done, refused, shared)}")
         record = Made(
             version=__version__,
             trees="parsed" if parsed else "gold",
             settings=as_document(settings),
-            corpora=[Source(Path(corpus).name, **fingerprint(corpus)) for corpus in corpora],
+            corpora=[{"name": Path(corpus).name, **fingerprint(corpus)} for corpus in corpora],
             left_out=dict(shared),
             tasks=done,
             refused=refused,
@@ -171,50 +124,42 @@ def unusable(shown: Shown) -> str | None:
     return None
 
 
-def refusal(one: Making, splits: dict[str, list[Kept]], least: int) -> str | None:
-    has_tags = any(tag != NO_TAGS.upos for _, tag in one.rule.counts.tagged)
-    if one.rule.needs_tags and not has_tags:
+def refusal(sample: Sample, splits: dict[str, list[Kept]]) -> str | None:
+    """Return the reason why a task cannot be made, or None."""
+    has_tags = any(tag != NO_TAGS.upos for _, tag in sample.rule.counts.tagged)
+    if sample.rule.needs_tags and not has_tags:
         return "the corpus has no parts of speech (column 4, UPOS), which the task needs"
-    total = sum(map(len, splits.values()))
+    total, least = sum(map(len, splits.values())), sample.settings.min_sentences
     if total < least:
         return f"{total:,} sentences are left, fewer than {least:,}"
-    for split, kept in splits.items():
-        if not kept:
-            return f"no sentence is left for {NAMES[split]}"
-    return None
+    empty = [NAMES[split] for split, kept in splits.items() if not kept]
+    return f"no sentence is left for {empty[0]}" if empty else None
 
 
-def refuse_all(
-    corpus: str,
-    done: dict[str, MadeTask],
-    refused: dict[str, str],
-    shared: Counter[str],
-    named: bool,
-) -> None:
-    """Raise an InputError if no task can be made, or if a task requested by name cannot be made."""
-    if not refused or (done and not named):
-        return
+def why_nothing(done: dict[str, dict], refused: dict[str, str], shared: Counter[str]) -> str:
+    """Return the message for the first task that cannot be made."""
     name, reason = next(iter(refused.items()))
     if list(shared) == [NO_TREE]:
-        raise InputError(f"{corpus}: no sentence has a tree; parse the text with posattn parse")
-    what = (
-        f"{name} cannot be made ({reason})" if done else f"no task can be made ({name}: {reason})"
-    )
+        return "no sentence has a tree; parse the text with posattn parse"
+    what = f"{name} cannot be made ({reason})"
+    if not done:
+        what = f"no task can be made ({name}: {reason})"
     fewer = ", or fewer --content-words" if name == "WC" else ""
-    raise InputError(f"{corpus}: {what}; use a larger corpus or a lower --min-sentences{fewer}")
+    return f"{what}; use a larger corpus or a lower --min-sentences{fewer}"
 
 
-def described(one: Making, splits: dict[str, list[Kept]]) -> MadeTask:
+def described(sample: Sample, splits: dict[str, list[Kept]]) -> dict:
+    """Return the entry of a task in tasks.json."""
     total = sum(map(len, splits.values()))
-    left_out = dict(one.left_out.most_common())
-    if rest := one.sample.added - total:
+    left_out = dict(sample.left_out.most_common())
+    if rest := sample.added - total:
         left_out["it is not needed for balanced splits"] = rest
-    return MadeTask(
-        sentences=total,
-        classes=len({kept.candidate.label for kept in splits["tr"]}),
-        splits={NAMES[split]: len(kept) for split, kept in splits.items()},
-        left_out=left_out,
-    )
+    return {
+        "sentences": total,
+        "classes": len({kept.candidate.label for kept in splits["tr"]}),
+        "splits": {NAMES[split]: len(kept) for split, kept in splits.items()},
+        "left_out": left_out,
+    }
 
 
 def write_task(folder: Path, task: ProbingTask, splits: dict[str, list[Kept]]) -> None:
@@ -240,9 +185,9 @@ def show(made: Made) -> None:
     for reason, count in made.left_out.items():
         say(f"all tasks: {count:,} sentences were left out: {reason}")
     for name, task in made.tasks.items():
-        splits = ", ".join(f"{count:,} {split}" for split, count in task.splits.items())
-        say(f"{name}: {task.sentences:,} sentences of {task.classes} classes ({splits})")
-        for reason, count in task.left_out.items():
+        splits = ", ".join(f"{count:,} {split}" for split, count in task["splits"].items())
+        say(f"{name}: {task['sentences']:,} sentences of {task['classes']} classes ({splits})")
+        for reason, count in task["left_out"].items():
             say(f"  {count:,} sentences were left out: {reason}")
     for name, reason in made.refused.items():
         say(f"{name}: not made, because {reason}")

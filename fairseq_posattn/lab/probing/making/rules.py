@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from fairseq_posattn.lab.probing.making.counts import END, Counts, ranked, top_relations
+from fairseq_posattn.lab.probing.making.corpus import END, QUOTED, Counts, Shown, ranked
 from fairseq_posattn.lab.probing.making.settings import BINS, Settings
-from fairseq_posattn.lab.probing.making.shown import QUOTED, Shown
 from fairseq_posattn.trees.control import Dice
+from fairseq_posattn.trees.drawing import depths
 
 TOP = 19  # classes of TopRelations, in addition to OTHER
 IN_CORPUS = "its changed form is also a sentence of the corpus"
@@ -99,7 +99,8 @@ class TreeDepth(Rule):
     """Task: predict the tree depth; for each sentence length, all depths are equally frequent."""
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
-        return Candidate(str(shown.depth), shown.forms, stratum=str(len(shown.forms)))
+        depth = max(depths(shown.sentence.parents or ()))
+        return Candidate(str(depth), shown.forms, stratum=str(len(shown.forms)))
 
     def chosen(self, cells: Cells) -> set[str]:
         """Return the range of depths that maximises n * log2(number of depths).
@@ -115,7 +116,7 @@ class TreeDepth(Rule):
                 for length in lengths
             ]
             classes = high - low + 1
-            return min(sum(least) * classes, self.settings.total) * math.log2(classes)
+            return min(sum(least) * classes, sum(self.settings.sizes)) * math.log2(classes)
 
         ranges = [(low, high) for low in depths for high in depths if low < high]
         if not ranges:
@@ -132,7 +133,7 @@ class TopRelations(Rule):
         return set(ranked(self.counts.top)[:TOP])
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
-        label = top_relations(shown)
+        label = shown.top_relations()
         return Candidate(label if label in self.classes else "OTHER", shown.forms)
 
 
@@ -167,17 +168,16 @@ class Tense(Rule):
     labels: ClassVar = {"Past": "PAST", "Pres": "PRES"}
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
-        features = shown.features(shown.root)
-        if features.get("VerbForm", "Fin") != "Fin":  # the tense is that of an auxiliary
+        if shown.feature(shown.root, "VerbForm") not in ("", "Fin"):  # an auxiliary has the tense
             return "its root is not a finite verb"
-        label = self.labels.get(features.get("Tense", ""))
+        label = self.labels.get(shown.feature(shown.root, "Tense"))
         if label is None:
             return "its root has neither past nor present tense"
         return Candidate(label, shown.forms, form=shown.lower(shown.root))
 
 
-class NumberOf(Rule):
-    """Task: predict the number (singular or plural) of the root's only subject or object."""
+class SubjNum(Rule):
+    """Task: predict the number (singular or plural) of the root's only subject."""
 
     needs_tags = limits_forms = True
     relation = "nsubj"
@@ -187,20 +187,16 @@ class NumberOf(Rule):
         found = shown.children(shown.root, self.relation)
         if len(found) != 1:
             return f"its root does not have exactly one {self.relation}"
-        if shown.upos(found[0]) != "NOUN":
+        if shown.tags[found[0]].upos != "NOUN":
             return f"the {self.relation} of its root is not a common noun"
-        label = self.labels.get(shown.features(found[0]).get("Number", ""))
+        label = self.labels.get(shown.feature(found[0], "Number"))
         if label is None:
             return f"the {self.relation} of its root is neither singular nor plural"
         return Candidate(label, shown.forms, form=shown.lower(found[0]))
 
 
-class SubjNum(NumberOf):
-    """Task: predict the number of the subject."""
-
-
-class ObjNum(NumberOf):
-    """Task: predict the number of the object."""
+class ObjNum(SubjNum):
+    """Task: predict the number of the root's only object."""
 
     relation = "obj"
 
@@ -234,7 +230,7 @@ class OddManOut(Rule):
         most a factor of e.
         """
         word = shown.word[place]
-        if word is None or shown.upos(word) not in ("NOUN", "VERB"):
+        if word is None or shown.tags[word].upos not in ("NOUN", "VERB"):
             return []
         forms, tag = [*(form.lower() for form in shown.forms), END], shown.tag(word)
         form, counts, (low, high) = forms[place], self.counts, self.settings.odd_counts
@@ -266,7 +262,7 @@ class CoordInv(Rule):
             return Candidate("O", shown.forms, stratum=STRATA[longer])
         if first[0][:1].isupper():  # capitalise the new first word of the sentence instead
             second = [second[0][:1].upper() + second[0][1:], *second[1:]]
-            if shown.upos(0) != "PROPN":
+            if shown.tags[0].upos != "PROPN":
                 first = [self.counts.inside(first[0]), *first[1:]]
         words = [*second, *joint, *first, *end]
         return IN_CORPUS if self.counts.has(words) else Candidate("I", words, STRATA[-longer])

@@ -9,13 +9,13 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from fairseq_posattn.lab.probing.making.rules import Candidate, Rule
+from fairseq_posattn.lab.probing.making.corpus import Counts, Shown
+from fairseq_posattn.lab.probing.making.rules import RULES, Candidate
 from fairseq_posattn.lab.probing.making.settings import Settings
-from fairseq_posattn.lab.probing.task_files import SPLITS
+from fairseq_posattn.lab.probing.tasks import SPLITS, ProbingTask
 from fairseq_posattn.trees.control import Dice
 from fairseq_posattn.trees.sentence import Sentence
 
@@ -31,68 +31,60 @@ class Kept(NamedTuple):
     candidate: Candidate
     sentence: Sentence
 
-    def __lt__(self, other: object) -> bool:  # reversed, so that heapq pops the largest key
-        return isinstance(other, Kept) and self.key > other.key
-
-
-@dataclass
-class Cell:
-    """The candidates with the smallest keys for one combination of label, stratum and form."""
-
-    heap: list[Kept] = field(default_factory=list)
-    keys: set[int] = field(default_factory=set)
-    seen: int = 0
-
-    def add(self, kept: Kept, limit: int) -> bool:
-        """Add a candidate unless its key is already present; return whether it was new."""
-        self.seen += 1
-        if kept.key in self.keys:
-            return False
-        heapq.heappush(self.heap, kept)
-        self.keys.add(kept.key)
-        self.trim(limit)
-        return True
-
-    def trim(self, limit: int) -> None:
-        while len(self.heap) > limit:
-            self.keys.remove(heapq.heappop(self.heap).key)
-
 
 class Sample:
     """The sample of sentences for one task.
 
+    cells: the candidates with the smallest keys, by key, for each stratum, label and form.
+    seen: the number of candidates for each stratum, label and form.
     added: the number of candidates that were ever added, including those that were dropped later.
+    left_out: the number of excluded sentences, by reason.
     """
 
-    def __init__(self, rule: Rule, settings: Settings):
-        self.rule, self.settings = rule, settings
-        self.cells: dict[tuple[str, str, str], Cell] = defaultdict(Cell)
-        self.most = SLACK * settings.total
-        self.limit = settings.form_counts[1] if rule.limits_forms else self.most
+    def __init__(self, task: ProbingTask, counts: Counts, settings: Settings):
+        self.task, self.rule, self.settings = task, RULES[task.name](counts, settings), settings
+        self.cells: dict[tuple[str, str, str], dict[int, Kept]] = defaultdict(dict)
+        self.keys: dict[tuple[str, str, str], list[int]] = defaultdict(list)  # heaps, negated
+        self.seen: Counter[tuple[str, str, str]] = Counter()
+        self.most = SLACK * sum(settings.sizes)
+        self.limit = settings.form_counts[1] if self.rule.limits_forms else self.most
         self.kept = self.added = 0
+        self.left_out: Counter[str] = Counter()
 
-    def add(self, key: int, candidate: Candidate, sentence: Sentence) -> bool:
-        """Add a candidate; return whether its sentence is new."""
-        cell = self.cells[candidate.stratum, candidate.label, candidate.form]
-        before = len(cell.heap)
-        is_new = cell.add(Kept(key, candidate, sentence), self.limit)
-        self.added += is_new
-        self.kept += len(cell.heap) - before
+    def take(self, shown: Shown) -> None:
+        """Add the candidate that the rule makes of a sentence, or count why there is none."""
+        dice = Dice(str(self.settings.seed), self.task.name, " ".join(shown.forms))
+        key = dice.below(2**63)
+        found = self.rule.candidate(shown, dice)
+        if isinstance(found, str):
+            self.left_out[found] += 1
+            return
+        place = found.stratum, found.label, found.form
+        self.seen[place] += 1
+        if key in self.cells[place]:
+            self.left_out["it occurs again"] += 1
+            return
+        self.cells[place][key] = Kept(key, found, shown.sentence)
+        heapq.heappush(self.keys[place], -key)
+        self.added += 1
+        self.kept += 1
+        self.trim([place], self.limit)
         if self.kept > self.most:
-            sizes = [len(cell.heap) for cell in self.cells.values()]
-            self.trim(level(sizes, int(AFTER_TRIMMING * self.most)))
-        return is_new
+            sizes = map(len, self.cells.values())
+            self.trim(self.cells, level(sizes, int(AFTER_TRIMMING * self.most)))
 
-    def trim(self, limit: int) -> None:
+    def trim(self, places: Iterable[tuple[str, str, str]], limit: int) -> None:
+        """Drop the candidates with the largest keys, so that cells do not exceed the limit."""
         self.limit = min(self.limit, limit)
-        for cell in self.cells.values():
-            cell.trim(self.limit)
-        self.kept = sum(len(cell.heap) for cell in self.cells.values())
+        for place in places:
+            while len(self.keys[place]) > self.limit:
+                del self.cells[place][-heapq.heappop(self.keys[place])]
+                self.kept -= 1
 
     def splits(self) -> dict[str, list[Kept]]:
         """Return the sentences of each split, with all labels equally frequent."""
         # Unlike earlier limits, which are higher, this one depends only on the corpus.
-        self.trim(level([c.seen for c in self.cells.values()], int(AT_THE_END * self.most)))
+        self.trim(self.cells, level(self.seen.values(), int(AT_THE_END * self.most)))
         has_forms = any(form for _, _, form in self.cells)
         found = self.by_form() if has_forms else self.by_strata()
         return {split: by_key(kept) for split, kept in found.items()}
@@ -104,7 +96,9 @@ class Sample:
         """
         texts: set[str] = set()
         sources: set[str] = set()
-        for kept in by_key(kept for _, cell in sorted(self.cells.items()) for kept in cell.heap):
+        for kept in by_key(
+            kept for _, cell in sorted(self.cells.items()) for kept in cell.values()
+        ):
             text = " ".join(kept.candidate.words).lower()
             source = str(kept.sentence).lower()
             if text not in texts and source not in sources:
@@ -112,19 +106,17 @@ class Sample:
                 sources.add(source)
                 yield kept
 
-    def forms(self) -> dict[str, list[Kept]]:
-        """Group the candidates by form; if the rule limits forms, apply --form-counts."""
-        found: dict[str, list[Kept]] = defaultdict(list)
-        for kept in self.candidates():
-            found[kept.candidate.form].append(kept)
-        if not self.rule.limits_forms:
-            return found
-        low, high = self.settings.form_counts
-        return {form: kept[:high] for form, kept in found.items() if len(kept) >= low}
-
     def by_form(self) -> dict[str, list[Kept]]:
-        """Assign each form to a split, and balance the labels within each split."""
-        forms = self.forms()
+        """Assign each form to a split, and balance the labels within each split.
+
+        If the rule limits forms, --form-counts applies.
+        """
+        forms: dict[str, list[Kept]] = defaultdict(list)
+        for kept in self.candidates():
+            forms[kept.candidate.form].append(kept)
+        if self.rule.limits_forms:
+            low, high = self.settings.form_counts
+            forms = {form: kept[:high] for form, kept in forms.items() if len(kept) >= low}
         totals = Counter(kept.candidate.label for of_form in forms.values() for kept in of_form)
         if len(totals) < 2:
             return {split: [] for split in SPLITS}
@@ -132,13 +124,11 @@ class Sample:
         shares = dict(zip(SPLITS, self.settings.shares, strict=True))
         seed = str(self.settings.seed)
         for form in sorted(forms, key=lambda form: Dice(seed, form).below(2**63)):
-            of_form = forms[form]
-            counts = Counter(kept.candidate.label for kept in of_form)
+            counts = Counter(kept.candidate.label for kept in forms[form])
             most = max(sorted(counts), key=lambda label: counts[label])
-            wanted = {split: shares[split] * totals[most] for split in SPLITS}
             # the split that is furthest below its share
-            split = min(SPLITS, key=lambda s: len(groups[s, most]) / wanted[s])
-            for kept in of_form:
+            split = min(SPLITS, key=lambda s: len(groups[s, most]) / (shares[s] * totals[most]))
+            for kept in forms[form]:
                 groups[split, kept.candidate.label].append(kept)
         found = {}
         for split, size in zip(SPLITS, self.settings.sizes, strict=True):

@@ -66,11 +66,6 @@ class Settings:
                     f"--{name.replace('_', '-')} {low} {high}: LOW exceeds HIGH; swap them"
                 )
 
-    @property
-    def total(self) -> int:
-        """The maximum number of sentences of a task."""
-        return sum(self.sizes)
-
     def of_each(self, count: int, classes: int) -> list[int]:
         """Divide `count` sentences of one class among the splits in proportion to `shares`.
 
@@ -78,23 +73,20 @@ class Settings:
         shared among the other splits.
         """
         most = [size // classes for size in self.sizes]
-        rest, open_splits = min(count, sum(most)), list(range(len(most)))
-        found = [0] * len(most)
-        while True:
+        found, rest, open_splits = [0] * len(most), min(count, sum(most)), [*range(len(most))]
+        while open_splits:
             whole = sum(self.shares[k] for k in open_splits)
             exact = {k: rest * self.shares[k] / whole for k in open_splits}
             full = [k for k in open_splits if exact[k] >= most[k]]
             if not full:
+                for k, part in exact.items():
+                    found[k] = int(part)
+                by_remainder = sorted(exact, key=lambda k: (found[k] - exact[k], k))
+                for k in by_remainder[: rest - sum(found[k] for k in exact)]:
+                    found[k] += 1
                 break
             for k in full:
                 found[k] = min(most[k], rest)
                 rest -= found[k]
                 open_splits.remove(k)
-            if not open_splits:
-                return found
-        for k, part in exact.items():
-            found[k] = int(part)
-        by_remainder = sorted(exact, key=lambda k: (int(exact[k]) - exact[k], k))
-        for k in by_remainder[: rest - sum(found[k] for k in exact)]:
-            found[k] += 1
         return found

@@ -1,15 +1,18 @@
-"""Convert a sentence with a tree to space-separated forms for a task file."""
+"""Convert sentences with trees to space-separated forms, and collect statistics of the corpus."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 
-from fairseq_posattn.trees.drawing import depths
 from fairseq_posattn.trees.sentence import NO_TAGS, Sentence, Tags
 
 QUOTES = {'"', "``", "''", "“", "”", "„", "«", "»"}
 QUOTED = "it has double quotes"
+END = "</s>"  # follows the last word in bigrams
 
 
 @dataclass
@@ -48,10 +51,6 @@ class Shown:
         found.sentence = replace(sentence, multiword=together)
         return found
 
-    @property
-    def text(self) -> str:
-        return " ".join(self.forms)
-
     @cached_property
     def parents(self) -> list[int]:
         """The index of each word's parent, counted from 0; -1 for the root."""
@@ -60,10 +59,6 @@ class Shown:
     @property
     def root(self) -> int:
         return self.parents.index(-1)
-
-    @cached_property
-    def depth(self) -> int:
-        return max(depths(self.sentence.parents or ()))
 
     @cached_property
     def relations(self) -> list[str]:
@@ -80,11 +75,12 @@ class Shown:
 
     def below(self, top: int) -> set[int]:
         """Return a word and its descendants."""
-        found, new = {top}, [top]
-        while new:
-            new = [word for word in range(len(self.parents)) if self.parents[word] in new]
-            found.update(new)
-        return found
+        return {top}.union(*(self.below(child) for child in self.children(top)))
+
+    def top_relations(self) -> str:
+        """Return the relations of the root's children without punctuation, such as nsubj_obj."""
+        names = [self.relations[word] for word in self.children(self.root)]
+        return "_".join(name for name in names if name != "punct") or "NONE"
 
     def lower(self, word: int) -> str:
         return self.sentence.words[word].lower()
@@ -93,22 +89,19 @@ class Shown:
     def tags(self) -> list[Tags]:
         return self.sentence.tags or [NO_TAGS] * len(self.parents)
 
-    def upos(self, word: int) -> str:
-        return self.tags[word].upos
-
     def tag(self, word: int) -> str:
         """Return the XPOS tag of a word, or its UPOS tag if there is none."""
-        xpos = self.tags[word].xpos
-        return xpos if xpos != "_" else self.upos(word)
+        tags = self.tags[word]
+        return tags.xpos if tags.xpos != "_" else tags.upos
 
-    def features(self, word: int) -> dict[str, str]:
-        """Return the morphological features of a word, such as {"Tense": "Past"}."""
+    def feature(self, word: int, name: str) -> str:
+        """Return a morphological feature of a word, such as Tense, or "" if it has no value."""
         pairs = (part.partition("=") for part in self.tags[word].feats.split("|"))
-        return {name: value for name, _, value in pairs}
+        return {key: value for key, _, value in pairs}.get(name, "")
 
     def is_punctuation(self, place: int) -> bool:
         word = self.word[place]
-        return word is not None and self.upos(word) == "PUNCT"
+        return word is not None and self.tags[word].upos == "PUNCT"
 
     @property
     def has_quotes(self) -> bool:
@@ -146,3 +139,73 @@ class Shown:
         if min(map(len, parts)) < 2:
             return "one of its clauses consists of a single word"
         return parts[0], self.forms[begin : at + 1], parts[1], self.forms[end:]
+
+
+@dataclass
+class Counts:
+    """The counts of a corpus; all forms except those in `written` are lowercased.
+
+    texts: a hash of each sentence.
+    forms: the frequency of each form.
+    tagged: the frequency of each form with each part of speech.
+    written: the frequency of each spelling, excluding the first words of sentences.
+    before, after: the frequencies of the forms that precede and follow each form.
+    once: for each form, the number of usable sentences that contain it exactly once.
+    top: the frequencies, in usable sentences, of the relations of the root's children.
+    """
+
+    texts: set[bytes] = field(default_factory=set)
+    forms: Counter[str] = field(default_factory=Counter)
+    tagged: Counter[tuple[str, str]] = field(default_factory=Counter)
+    written: Counter[str] = field(default_factory=Counter)
+    after: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    before: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    once: Counter[str] = field(default_factory=Counter)
+    top: Counter[str] = field(default_factory=Counter)
+
+    def add(self, shown: Shown, usable: bool, bigrams: bool) -> None:
+        """Count a sentence.
+
+        usable: whether tasks may use the sentence.
+        bigrams: whether to count bigrams, which require much memory.
+        """
+        if not shown.forms:
+            return
+        forms = [form.lower() for form in shown.forms]
+        self.texts.add(hash_of(forms))
+        self.forms.update(forms)
+        self.written.update(shown.forms[1:])
+        for form, word in zip(forms, shown.word, strict=True):
+            if word is not None:
+                self.tagged[form, shown.tag(word)] += 1
+        if usable:
+            self.once.update(form for form, number in Counter(forms).items() if number == 1)
+            self.top[shown.top_relations()] += 1
+        if bigrams:
+            for first, second in zip(forms, [*forms[1:], END], strict=True):
+                self.after[first][second] += 1
+                self.before[second][first] += 1
+
+    def has(self, words: Sequence[str]) -> bool:
+        """Return whether these words are a sentence of the corpus, ignoring case."""
+        return hash_of([word.lower() for word in words]) in self.texts
+
+    @cached_property
+    def spellings(self) -> dict[str, str]:
+        """The most frequent spelling of each form, excluding the first words of sentences."""
+        return {word.lower(): word for word in reversed(ranked(self.written))}
+
+    def inside(self, word: str) -> str:
+        """Return how a first word is spelled inside sentences: `the` for `The`, `TV` for `TV`."""
+        if word[1:] != word[1:].lower():
+            return word
+        return self.spellings.get(word.lower(), word.lower())
+
+
+def hash_of(words: Sequence[str]) -> bytes:
+    return blake2b(" ".join(words).encode(), digest_size=8).digest()
+
+
+def ranked(counts: Counter[str]) -> list[str]:
+    """Return the counted strings in order of decreasing frequency."""
+    return sorted(counts, key=lambda name: (-counts[name], name))
