@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairseq_posattn.errors import InputError, names_like
-from fairseq_posattn.io.argument_types import option
+from fairseq_posattn.io.records import option
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
@@ -38,14 +38,15 @@ class OnData:
     data: str = option("data folder with the sentences to read", metavar="DATA")
     path: Path = option("checkpoint of the model", required=True)
     user_dir: str | None = option(
-        "import the model's user-defined classes from this folder", None, "", "FOLDER"
+        "import the model's user-defined classes from this folder", None, metavar="FOLDER"
     )
     cpu: bool = option("use the CPU even if a GPU is available", False)
     task: str | None = option("fairseq task (default: the model's training task)", None)
-    gen_subset: str = option("subset of the data (default: %(default)s)", "test", "", "NAME")
+    gen_subset: str = option("subset of the data (default: %(default)s)", "test", metavar="NAME")
     labels_of: Path | None = option(
         "read the dictionaries of labels from this data folder, if they differ from those in DATA",
-        *(None, "", "FOLDER"),
+        None,
+        metavar="FOLDER",
     )
 
     def load(self) -> Loaded:

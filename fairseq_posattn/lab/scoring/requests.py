@@ -1,30 +1,33 @@
-"""The options of posattn examples and posattn heads; this module does not import torch."""
+"""The options of posattn examples, heads, sgm and translations; torch is not imported."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from fairseq_posattn.io.argument_types import option, positive
+from fairseq_posattn.io.records import at_least, option
 from fairseq_posattn.lab.scoring.loaded_model import OnData
+from fairseq_posattn.trees.projection import SEPARATOR
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleRequest(OnData):
     """The options of `posattn examples`."""
 
+    command: ClassVar = "posattn examples"
     sentences: list[int] = option(
-        "numbers of the sentences, counted from 0 as in fairseq-generate's S-NUMBER",
-        required=True,
+        "numbers of the sentences, counted from 0 as in fairseq-generate's S-NUMBER", required=True
     )
-    beam: int = option("beam size (default: %(default)s)", 5, type=positive)
+    beam: int = option("beam size (default: %(default)s)", 5, at_least(1))
     lenpen: float = option("length penalty, as in fairseq-generate (default: %(default)s)", 1.0)
     references: str | None = option(
         "read references from this file, one per line (default: the target side of the data)",
-        *(None, "", "FILE"),
+        None,
+        metavar="FILE",
     )
     trees: str | None = option(
-        "read words and relations from this file, one tree per sentence", None, "", "CONLLU"
+        "read words and relations from this file, one tree per sentence", None, metavar="CONLLU"
     )
     out: Path = option(
         "write the examples to this file (default: %(default)s)", Path("examples.json")
@@ -35,9 +38,55 @@ class ExampleRequest(OnData):
 class HeadRequest(OnData):
     """The options of `posattn heads`."""
 
-    first: int | None = option("read only the first N sentences", None, type=positive)
+    command: ClassVar = "posattn heads"
+    first: int | None = option("read only the first N sentences", None, at_least(1))
     trees: str | None = option(
         "compare attention with the trees in this file, one per sentence (default: those in DATA)",
-        *(None, "", "CONLLU"),
+        None,
+        metavar="CONLLU",
     )
     out: Path = option("write the results to this file (default: %(default)s)", Path("heads.json"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SgmRequest:
+    """The options of `posattn sgm`."""
+
+    command: ClassVar = "posattn sgm"
+    file: str = option("file with sources, references or translations (.sgm or .xml)")
+    out: str = option("write one segment per line to this file", required=True)
+    set: str | None = option(
+        "select one of several sets by its sysid", None, metavar="ID", either="set"
+    )
+    first: bool = option("select the first of several sets", False, either="set")
+    like: str | None = option(
+        "write the segments in the same order as this file", None, metavar="SOURCE"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationsRequest:
+    """The options of `posattn translations`."""
+
+    command: ClassVar = "posattn translations"
+    data: str = option("data folder, which stores how subword units are joined into words")
+    logs: list[str] = option("logs of fairseq-generate (all shards of one run)")
+    out: str = option("write one translation per line to this file", required=True)
+    gen_subset: str = option(
+        "subset that was translated; its number of sentences is checked (default: %(default)s)",
+        "test",
+        metavar="NAME",
+    )
+    sources: str | None = option(
+        "also write the segmented sources to this file", None, metavar="OUT"
+    )
+    separator: str = option(
+        "subword marker, @@ or \u2581, if the data folder does not define it (default: "
+        "%(default)s)",
+        SEPARATOR,
+    )
+    detokenize: str | None = option(
+        "detokenise with Moses for this language, unless the data folder defines a detokeniser",
+        None,
+        metavar="LANG",
+    )

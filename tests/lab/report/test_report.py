@@ -10,6 +10,7 @@ import pytest
 
 from fairseq_posattn.cli import report as command
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
 from fairseq_posattn.lab.report.arcs import tree_svg
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.systems import read_systems
@@ -348,11 +349,11 @@ def test_command(write_results, tmp_path, monkeypatch, capsys):
     arguments = ["report", *paths, "--out", str(tmp_path / "r.html"), "--title", "A & B"]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit) as ended:
-        command.command()
+        command_line.run(command.main)
     assert ended.value.code == 0
     assert "<title>A &amp; B</title>" in (tmp_path / "r.html").read_text(encoding="utf-8")
     write_results("{")
     with pytest.raises(SystemExit) as ended:
-        command.command()
+        command_line.run(command.main)
     assert ended.value.code == 1
     assert capsys.readouterr().err.startswith(f"error: {paths[0]}: the file is damaged")

@@ -11,6 +11,7 @@ from fairseq import checkpoint_utils
 
 from fairseq_posattn.cli import examples as command
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
 from fairseq_posattn.lab.report.report import ShownExample
 from fairseq_posattn.lab.scoring.attention_export import ExampleRequest, examples, read_trees
 from fairseq_posattn.lab.scoring.attention_maps import attention
@@ -278,7 +279,7 @@ def test_what_is_not_there(models, toy_data, monkeypatch, capsys, tmp_path, chan
     pairs = [str(part) for pair in options.items() for part in pair]
     monkeypatch.setattr(sys, "argv", ["examples", str(data), *pairs])
     with pytest.raises(SystemExit) as ended:
-        command.command()
+        command_line.run(command.main)
     assert ended.value.code == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "examples.json").exists()
@@ -291,6 +292,6 @@ def test_command(found, models, toy_data, monkeypatch, tmp_path):
     arguments = ["./data", "--path", str(models["tree"]), "--beam", "2", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", ["x", *arguments, "--sentences", *map(str, NUMBERS)])
     with pytest.raises(SystemExit) as ended:
-        command.command()
+        command_line.run(command.main)
     assert ended.value.code == 0
     assert json.loads(out.read_text(encoding="utf-8")) == found["tree"]
