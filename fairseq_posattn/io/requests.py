@@ -35,7 +35,7 @@ from argparse import (
     RawDescriptionHelpFormatter,
 )
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, Field, field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
@@ -150,7 +150,7 @@ def default_of(one: Field[Any]) -> Any:
 
 def is_positional(one: Field[Any]) -> bool:
     required = one.metadata.get("required", False)
-    return one.metadata.get("positional", default_of(one) is MISSING and not required)
+    return bool(one.metadata.get("positional", default_of(one) is MISSING and not required))
 
 
 def flags_of(one: Field[Any]) -> list[str]:
@@ -166,7 +166,7 @@ def add_options(parser: Any, kind: Any, prefix: str = "") -> None:
         group = one.metadata.get(GROUP, group)
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
-        if is_dataclass(hint):
+        if NESTED in one.metadata:
             add_options(groups[group], hint, f"{prefix}{one.name}.")
             continue
         add, how = groups[group].add_argument, how_to_parse(one, hint)
@@ -209,7 +209,7 @@ def request_from(kind: type[Request], options: Namespace, prefix: str = "") -> R
     return kind(
         **{
             one.name: request_from(hint, options, f"{prefix}{one.name}.")
-            if is_dataclass(hint)
+            if NESTED in one.metadata
             else getattr(options, prefix + one.name)
             for one, hint in declared(kind)
         }
@@ -257,9 +257,9 @@ def arguments(request: Any) -> list[str]:
     """Return the command-line words of a request; default values are omitted."""
     positional: list[str] = []
     others: list[str] = []
-    for one, hint in declared(type(request)):
+    for one, _ in declared(type(request)):
         value, write = getattr(request, one.name), one.metadata.get("write", str)
-        if is_dataclass(hint):
+        if NESTED in one.metadata:
             others += arguments(value)
         elif value is not None and value != default_of(one):
             words = [write(part) for part in (value if type(value) is list else [value])]
