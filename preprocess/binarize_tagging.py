@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Run posattn binarize-tagging from a checkout."""
 
-from fairseq_posattn.cli.binarize_tagging import command
+from fairseq_posattn.cli.binarize_tagging import main
+from fairseq_posattn.io.command_line import run
 
 if __name__ == "__main__":  # worker processes import this file
-    command()
+    run(main)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Run posattn parse from a checkout."""
 
-from fairseq_posattn.cli.parse import command
+from fairseq_posattn.cli.parse import main
+from fairseq_posattn.io.command_line import run
 
 if __name__ == "__main__":  # worker processes import this file
-    command()
+    run(main)

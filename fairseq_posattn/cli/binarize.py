@@ -7,8 +7,6 @@ The options are those of fairseq-preprocess. Each source file PREFIX.SRC needs a
 PREFIX.SRC.trees in the same folder; posattn project writes these files.
 """
 
-from functools import partial
-
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.visible import visible
 
@@ -22,6 +20,5 @@ def main() -> None:
     print(visible(f"{folder}: the data are ready; preprocess.log contains fairseq's statistics"))
 
 
-command = partial(run, main)
 if __name__ == "__main__":
-    command()
+    run(main)

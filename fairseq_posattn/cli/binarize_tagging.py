@@ -7,21 +7,18 @@ Input files are in CoNLL-U format (choose the tags with --column upos or --colum
 two columns, the word and its tag. They may be compressed (.gz, .xz or .zst).
 """
 
-from functools import partial
-
-from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.requests import asked
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.preparation.tagging_data import TaggingData
 
 
 def main() -> None:
-    data = asked(TaggingData, "posattn binarize-tagging", __doc__)
+    data = asked(TaggingData, __doc__)
     from fairseq_posattn.preparation.binarize_tagging import binarize, describe
 
     print(visible(f"{data.destdir}: {describe(binarize(data))}"))
 
 
-command = partial(run, main)
 if __name__ == "__main__":
-    command()
+    run(main)

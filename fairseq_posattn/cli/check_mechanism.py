@@ -13,48 +13,57 @@ required.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.records import option
+from fairseq_posattn.io.requests import UsageError, asked
 
 if TYPE_CHECKING:
     from fairseq_posattn.testing import Outcome
 
 
-def main() -> None:
-    parser = command_parser("posattn check-mechanism", __doc__)
-    parser.add_argument(
-        "module",
-        nargs="?",
+@dataclass(frozen=True, kw_only=True)
+class CheckRequest:
+    """The options of posattn check-mechanism."""
+
+    command: ClassVar = "posattn check-mechanism"
+    module: str | None = option(
+        "file, folder or module that registers the mechanisms",
+        None,
+        positional=True,
         metavar="MODULE",
-        help="file, folder or module that registers the mechanisms",
     )
-    parser.add_argument(
-        "--specification",
+    specification: list[str] | None = option(
+        "check this specification (same syntax as --encoder-attention) instead of the `examples`; "
+        "can be repeated",
+        None,
         action="append",
         metavar="TEXT",
-        help="check this specification (same syntax as --encoder-attention) instead of the "
-        "`examples`; can be repeated",
     )
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="list all checks, not only those that failed"
+    verbose: bool = option(
+        "list all checks, not only those that failed", False, flag=("-v", "--verbose")
     )
-    options = parser.parse_args()
-    if not options.module and not options.specification:
-        parser.error("give a MODULE, or a --specification of built-in mechanisms")
+
+    def __post_init__(self) -> None:
+        if not self.module and not self.specification:
+            raise UsageError("give a MODULE, or a --specification of built-in mechanisms")
+
+
+def main() -> None:
+    request = asked(CheckRequest, __doc__)
     from fairseq_posattn.core.attention import AttentionSpecification
     from fairseq_posattn.testing import examples_of
     from fairseq_posattn.testing.own_modules import registered_by
 
-    mechanisms = registered_by(options.module) if options.module else []
+    mechanisms = registered_by(request.module) if request.module else []
     examples = [example for mechanism in mechanisms for example in examples_of(mechanism)]
-    specifications = options.specification or examples
+    specifications = request.specification or examples
     for specification in specifications:
         AttentionSpecification(specification)  # report invalid specifications before any check
-    found = [one for each in specifications for one in checked(each, options.verbose)]
+    found = [one for each in specifications for one in checked(each, request.verbose)]
     failed = sum(outcome.fault is not None for outcome in found)
     if failed:
         raise InputError(f"{failed} of {len(found)} checks failed: see the lines marked FAILED")
@@ -84,6 +93,5 @@ def line(outcome: Outcome) -> str:
     return f"ok      {outcome.promise}"
 
 
-command = partial(run, main)
 if __name__ == "__main__":
-    command()
+    run(main)

@@ -5,21 +5,18 @@ posattn examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out example
 
 from __future__ import annotations
 
-from functools import partial
-
-from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
+from fairseq_posattn.io.requests import asked
 from fairseq_posattn.lab.inspection.model import ExampleRequest
 
 
 def main() -> None:
-    request = asked(ExampleRequest, "posattn examples", __doc__)
+    request = asked(ExampleRequest, __doc__)
     from fairseq_posattn.lab.inspection.examples import examples
 
     write_json(request.out, examples(request), ensure_ascii=False, indent=1)
 
 
-command = partial(run, main)
 if __name__ == "__main__":
-    command()
+    run(main)

@@ -10,15 +10,13 @@ Use posattn translate to translate text with the exported folder.
 
 from __future__ import annotations
 
-from functools import partial
-
 from fairseq_posattn.doors.exported import ExportRequest, import_ctranslate2
-from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.requests import asked
 
 
 def main() -> None:
-    request = asked(ExportRequest, "posattn export", __doc__)
+    request = asked(ExportRequest, __doc__)
     import_ctranslate2()  # if it is not installed, fail before the slow import of torch
     from fairseq_posattn.doors.export import export
 
@@ -29,6 +27,5 @@ def main() -> None:
     )
 
 
-command = partial(run, main)
 if __name__ == "__main__":
-    command()
+    run(main)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
-from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.requests import Parser
 
 
 def run(program: str) -> None:
@@ -60,7 +60,7 @@ def own_help(program: str) -> str:
     from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
 
     about = f"fairseq-{program} with the plug-in. fairseq's own options are listed at the end."
-    parser = command_parser(f"posattn {program}", about)
+    parser = Parser(prog=f"posattn {program}", description=about)
     groups = {"task structured_translation": StructuredTranslationConfig}
     if program == "train":
         groups = {

@@ -9,22 +9,19 @@ these values to the report.
 
 from __future__ import annotations
 
-from functools import partial
-
-from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.records import as_document
+from fairseq_posattn.io.requests import asked
 from fairseq_posattn.lab.inspection.model import HeadRequest
 
 
 def main() -> None:
-    request = asked(HeadRequest, "posattn heads", __doc__)
+    request = asked(HeadRequest, __doc__)
     from fairseq_posattn.lab.inspection.heads import heads
 
     write_json(request.out, as_document(heads(request)), indent=1)
 
 
-command = partial(run, main)
 if __name__ == "__main__":
-    command()
+    run(main)

@@ -6,6 +6,7 @@ import os
 import platform
 import signal
 import sys
+from functools import partial
 from importlib import import_module, metadata
 
 GROUPS = {
@@ -106,7 +107,10 @@ def function_of(name: str):
     """Import and return the function that runs a subcommand on `sys.argv`."""
     if name in FAIRSEQ:
         return getattr(import_module("fairseq_posattn.cli.fairseq_programs"), name)
-    return import_module(f"fairseq_posattn.cli.{name.replace('-', '_')}").command
+    from fairseq_posattn.io.command_line import run
+
+    module = import_module(f"fairseq_posattn.cli.{name.replace('-', '_')}")
+    return partial(run, module.main)
 
 
 def main() -> None:

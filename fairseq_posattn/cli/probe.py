@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_posattn.io.argument_types import add_fields, command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.lock import locked
+from fairseq_posattn.io.requests import asked
 from fairseq_posattn.lab.probing.request import ProbeRequest
 
 
 def main() -> None:
-    parser = command_parser("posattn probe", __doc__)
-    add_fields(parser, ProbeRequest)
-    request = ProbeRequest(**vars(parser.parse_args()))
+    request = asked(ProbeRequest, __doc__)
     request.refuse_incomplete()
     from fairseq_posattn.io.files import write_json
     from fairseq_posattn.io.records import as_document
@@ -46,9 +44,5 @@ def main() -> None:
         write_tables(tables, Path(request.table))
 
 
-def command() -> None:
-    run(main)
-
-
 if __name__ == "__main__":
-    command()
+    run(main)

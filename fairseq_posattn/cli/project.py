@@ -13,24 +13,15 @@ reads. Use the second command for sentencepiece, whose pieces are learnt from un
         --sentencepiece work/model
 """
 
-from functools import partial
-
-from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.preparation.project import ProjectionInputs, project
-from fairseq_posattn.text.parsing.options import add_several_roots
+from fairseq_posattn.io.requests import asked
+from fairseq_posattn.preparation.project import ProjectionRequest, project
 
 
 def main() -> None:
-    parser = command_parser("posattn project", __doc__)
-    add_fields(parser, ProjectionInputs)
-    add_several_roots(parser)
-    parser.add_argument("--out", help="write the trees to this file (default: PIECES.trees)")
-    options = parser.parse_args()
-    inputs = chosen(ProjectionInputs, options, several_roots=options.several_roots)
-    project(inputs, options.out or f"{inputs.pieces}.trees")
+    request = asked(ProjectionRequest, __doc__)
+    project(request, request.out or f"{request.pieces}.trees")
 
 
-command = partial(run, main)
 if __name__ == "__main__":
-    command()
+    run(main)

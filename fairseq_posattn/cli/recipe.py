@@ -10,9 +10,8 @@ recipes/prepare.sh set up the environment first and then run the same steps.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from functools import partial
+from dataclasses import fields
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -21,43 +20,36 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.lab.experiments.recipe_options import parse_options
+from fairseq_posattn.lab.experiments import recipe_options as step
 
 
-def machine_of(options: argparse.Namespace):
-    from fairseq_posattn.lab.experiments.machine import Machine
-
-    names = ["cpu", "gpus", "processes", "nodes", "rendezvous", "node_rank", "tokens", "precision"]
-    names.append("dry_run")
-    return Machine(**{name: getattr(options, name) for name in names if hasattr(options, name)})
-
-
-def experiment_of(options: argparse.Namespace) -> Any:
+def experiment_of(request: step.OnRecipe) -> Any:
     """Return the experiment; raise an InputError if the options do not match its recipe."""
     from fairseq_posattn.lab.experiments.commands import Shell
     from fairseq_posattn.lab.experiments.experiment import Settings
+    from fairseq_posattn.lab.experiments.machine import Machine
     from fairseq_posattn.lab.experiments.recipe import recipe_file
     from fairseq_posattn.lab.experiments.translation import Translation
     from fairseq_posattn.lab.experiments.trials import trial_class
 
-    names = ["updates", "precision", "last", "examples", "with_parsing", "on_valid"]
-    names += ["keep", "from_study", "at_once"]
-    asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
-    called = join(["posattn", "recipe", *sys.argv[1:]])
-    corpora = getattr(options, "corpora", None) or ()
-    settings = Settings(**asked, corpora=corpora, training=options.rest, called=called)
-    shell = Shell(options.dry_run)
-    file = recipe_file(options.recipe)
-    work = (options.work or file.parent / "work").absolute()
+    shell, file = Shell(request.dry_run), recipe_file(request.recipe)
+    work = (request.work or file.parent / "work").absolute()
     if not work.exists():
         say_whose_code_runs(file.parent)
+    called = join(["posattn", "recipe", *sys.argv[1:]])
+    settings = Settings(**shared(Settings, request), training=request.rest, called=called)
+    machine = Machine(**shared(Machine, request))
     kind = trial_class(file) or Translation
-    experiment = kind(file, work, settings, machine_of(options), shell)
-    experiment.refuse(options.step, vars(options))
-    if hasattr(options, "size"):
-        options.size = experiment.sized(options.size)
+    experiment = kind(file, work, settings, machine, shell)
+    experiment.refuse(request.command.split()[-1], vars(request))
     shell.act(lambda: work.mkdir(parents=True, exist_ok=True))
     return experiment
+
+
+def shared(kind: Any, request: step.OnRecipe) -> dict[str, Any]:
+    """Return the options of a request that are fields of a dataclass."""
+    names = [one.name for one in fields(kind)]
+    return {name: getattr(request, name) for name in names if hasattr(request, name)}
 
 
 def say_whose_code_runs(folder: Path) -> None:
@@ -70,75 +62,79 @@ def say_whose_code_runs(folder: Path) -> None:
             say(f"{path}: the recipe runs this code with all of your permissions")
 
 
-def row_of(experiment: Any, options: argparse.Namespace) -> Any:
+def row_of(experiment: Any, request: step.Train | step.Evaluate, size: str | None) -> Any:
     """Return the `[[models]]` entry that --model and --size select."""
-    if options.model is None:
+    if request.model is None:
         known = dict.fromkeys(row.title for row in experiment.rows(None))
         raise InputError(
             f"no model is given; specify one from the recipe, such as {' '.join(known)}"
         )
-    return experiment.row(options.model, options.size)
+    return experiment.row(request.model, size)
 
 
-def seeds(options: argparse.Namespace) -> list[int]:
-    return options.seeds or [options.seed]
+def prepare(experiment: Any, request: step.Prepare) -> None:
+    if request.models:
+        experiment.take_only(request.models)
+    experiment.prepare(request.source, request.any_size, request.rest)
 
 
-def prepare(experiment: Any, options: argparse.Namespace) -> None:
-    if options.models:
-        experiment.take_only(options.models)
-    experiment.prepare(options.source, options.any_size, options.rest)
+def train(experiment: Any, request: step.Train) -> None:
+    row = row_of(experiment, request, experiment.sized(request.size))
+    experiment.train(row, request.all_seeds)
 
 
-def evaluate(experiment: Any, options: argparse.Namespace) -> None:
-    if options.run and (options.seeds or options.seed != 1):
+def evaluate(experiment: Any, request: step.Evaluate) -> None:
+    size = experiment.sized(request.size)
+    if request.run and (request.seeds or request.seed != 1):
         raise InputError("--run selects a single run; leave out --seed and --seeds")
-    if options.run:
-        record = experiment.named(options.run).record
-        options.model, options.size = record.name, record.size
-    baseline = options.baseline and experiment.row(options.baseline, options.size)
-    if options.run:
-        experiment.evaluate(None, [experiment.named(options.run)], baseline)
+    if request.run:
+        size = experiment.named(request.run).record.size
+    baseline = request.baseline and experiment.row(request.baseline, size)
+    if request.run:
+        experiment.evaluate(None, [experiment.named(request.run)], baseline)
         return
-    row = row_of(experiment, options)
-    experiment.evaluate(row, experiment.trained(row, seeds(options)), baseline)
+    row = row_of(experiment, request, size)
+    experiment.evaluate(row, experiment.trained(row, request.all_seeds), baseline)
 
 
-def table(experiment: Any, options: argparse.Namespace) -> None:
-    if options.keep and options.from_study:
+def table(experiment: Any, request: step.Table) -> None:
+    if request.keep and request.from_study:
         raise InputError("--from-study reads the results that --keep stored earlier; omit --keep")
-    rows = experiment.rows(options.size, [*(options.models or []), *options.baseline])
-    if options.models:
-        rows = [row for row in rows if row.title in [*options.models, *options.baseline]]
-    of_study = options.from_study and not options.seeds
-    experiment.table(rows, [] if of_study else seeds(options), options.baseline)
+    size, models = experiment.sized(request.size), request.models or []
+    rows = experiment.rows(size, [*models, *request.baseline])
+    if models:
+        rows = [row for row in rows if row.title in [*models, *request.baseline]]
+    of_study = request.from_study and not request.seeds
+    experiment.table(rows, [] if of_study else request.all_seeds, request.baseline)
 
 
-def new(options: argparse.Namespace) -> None:
+def sweep(experiment: Any, request: step.Sweep) -> None:
+    experiment.sweep(experiment.sized(request.size), request.all_seeds)
+
+
+def new(request: step.New) -> None:
     from fairseq_posattn.lab.experiments.commands import called
     from fairseq_posattn.lab.experiments.new_recipe import new_recipe
 
-    path = new_recipe(options.folder, options.source, options.target, options.corpus)
-    print(f"{path}: the recipe was written; continue with {called('prepare', options.folder)}")
+    path = new_recipe(request.folder, request.source, request.target, request.corpus)
+    print(f"{path}: the recipe was written; continue with {called('prepare', request.folder)}")
 
 
-def options_of_training(options: argparse.Namespace) -> None:
+def options_of_training(request: step.Options) -> None:
     """Print the options that fairseq-train requires to train a preset of a given size.
 
     They contain no spaces or quotes, so `$(posattn recipe options ...)` can be used in a shell.
     """
     from fairseq_posattn.lab.experiments.training_options import options_for
 
-    words = options_for(options.model, options.size, options.data)
+    words = options_for(request.model, request.size, request.data)
     print(*(word.strip("()").replace(" ", "") for word in words))
 
 
-STEPS = {
-    "prepare": prepare,
-    "train": lambda experiment, asked: experiment.train(row_of(experiment, asked), seeds(asked)),
-    "evaluate": evaluate,
-    "table": table,
-    "sweep": lambda experiment, asked: experiment.sweep(asked.size, seeds(asked)),
+ALONE: dict[type, Any] = {step.New: new, step.Options: options_of_training}
+OF_EXPERIMENT: dict[type, Any] = {
+    **{step.Prepare: prepare, step.Train: train, step.Evaluate: evaluate},
+    **{step.Table: table, step.Sweep: sweep},
 }
 
 
@@ -146,19 +142,18 @@ def main() -> None:
     """Run a step of the recipe; if one of its commands fails, exit with the same exit code."""
     from fairseq_posattn.lab.experiments.commands import CommandFailed
 
-    options = parse_options(sys.argv[1:], __doc__)
-    if alone := {"new": new, "options": options_of_training}.get(options.step):
-        alone(options)
+    request = step.asked_recipe(sys.argv[1:], __doc__)
+    if alone := ALONE.get(type(request)):
+        alone(request)
         return
-    experiment = experiment_of(options)
+    experiment = experiment_of(request)
     with experiment.shell.passing_signals_on():
         try:
-            STEPS[options.step](experiment, options)
+            OF_EXPERIMENT[type(request)](experiment, request)
         except CommandFailed as error:
             print(f"error: {visible(str(error))}", file=sys.stderr)
             sys.exit(error.code)
 
 
-command = partial(run, main)
 if __name__ == "__main__":
-    command()
+    run(main)

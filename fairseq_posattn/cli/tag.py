@@ -10,60 +10,59 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import add_model_options, command_parser, positive
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import open_to_read
 from fairseq_posattn.io.paths import refuse_unwritable
+from fairseq_posattn.io.records import at_least, one_of, option
+from fairseq_posattn.io.requests import asked
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-def parser() -> ArgumentParser:
-    parser = command_parser("posattn tag", __doc__)
-    parser.add_argument("model", metavar="MODEL", help="checkpoint trained with --task tagging")
-    parser.add_argument(
-        "--text", metavar="FILE", help="read the text from this file (default: stdin)"
-    )
-    parser.add_argument(
-        "--out",
+@dataclass(frozen=True, kw_only=True)
+class TagRequest:
+    """The options of posattn tag."""
+
+    command: ClassVar = "posattn tag"
+    model: str = option("checkpoint trained with --task tagging", metavar="MODEL")
+    text: str | None = option("read the text from this file (default: stdin)", None, metavar="FILE")
+    out: str | None = option(
+        "write the output to this file, atomically at the end (default: stdout)",
+        None,
         metavar="FILE",
-        help="write the output to this file, atomically at the end (default: stdout)",
     )
-    parser.add_argument(
-        "--data",
+    data: str | None = option(
+        "read the dictionaries from this folder (default: the path stored in the checkpoint)",
+        None,
         metavar="FOLDER",
-        help="read the dictionaries from this folder (default: the path stored in the checkpoint)",
     )
-    parser.add_argument(
-        "--format",
-        choices=["pairs", "tags"],
-        help="for plain text: write word_TAG (pairs, default) or only the tags",
+    format: str | None = option(
+        "for plain text: write word_TAG (pairs, default) or only the tags",
+        None,
+        one_of("pairs", "tags"),
     )
-    parser.add_argument(
-        "--batch-size",
-        type=positive,
-        default=64,
-        help="tag this many sentences at once (default: 64)",
+    batch_size: int = option("tag this many sentences at once (default: 64)", 64, at_least(1))
+    buffer_size: int = option(
+        "read this many sentences before tagging, to batch sentences of similar length (default: "
+        "2000; 1 tags each line immediately)",
+        2000,
+        at_least(1),
     )
-    parser.add_argument(
-        "--buffer-size",
-        type=positive,
-        default=2000,
-        help="read this many sentences before tagging, to batch sentences of similar length "
-        "(default: 2000; 1 tags each line immediately)",
+    user_dir: str | None = option(
+        "import this file, folder or module with custom classes that the model uses",
+        None,
+        metavar="FOLDER",
     )
-    add_model_options(parser)
-    return parser
+    cpu: bool = option("use the CPU even if there is a GPU", False)
 
 
 class TextTagger:
@@ -162,19 +161,19 @@ def load_state(path: str) -> dict:
 
 
 def main() -> None:
-    args = parser().parse_args()
+    request = asked(TagRequest, __doc__)
     from fairseq_posattn.text.tagging.text import read_text
 
-    if args.out:
-        refuse_unwritable(Path(args.out))
-    tagger = TextTagger(args.model, args.data, args.cpu, args.user_dir)
+    if request.out:
+        refuse_unwritable(Path(request.out))
+    tagger = TextTagger(request.model, request.data, request.cpu, request.user_dir)
     column = tagger.vocabulary.settings.column
     with contextlib.ExitStack() as stack:
-        text = stack.enter_context(open_to_read(args.text)) if args.text else sys.stdin.buffer
-        sentences = read_text(text, args.text or "standard input", column, args.format)
-        write = stack.enter_context(writer(args.out))
-        while buffer := list(islice(sentences, args.buffer_size)):
-            tags = tagger.tags([sentence.words for sentence in buffer], args.batch_size)
+        text = stack.enter_context(open_to_read(request.text)) if request.text else sys.stdin.buffer
+        sentences = read_text(text, request.text or "standard input", column, request.format)
+        write = stack.enter_context(writer(request.out))
+        while buffer := list(islice(sentences, request.buffer_size)):
+            tags = tagger.tags([sentence.words for sentence in buffer], request.batch_size)
             write("".join(s.tagged(t) for s, t in zip(buffer, tags, strict=True)))
 
 
@@ -193,6 +192,5 @@ def writer(path: str | None):
         yield write
 
 
-command = partial(run, main)
 if __name__ == "__main__":
-    command()
+    run(main)

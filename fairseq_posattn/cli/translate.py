@@ -9,43 +9,43 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
+from typing import ClassVar
 
-from fairseq_posattn.io.argument_types import asked, between, option
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import decoded
+from fairseq_posattn.io.records import between, option
+from fairseq_posattn.io.requests import asked
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationRequest:
     """The options of `posattn translate`."""
 
+    command: ClassVar = "posattn translate"
     folder: str = option("folder written by posattn export", metavar="FOLDER")
-    beam: int = option("beam size (default: %(default)s)", 5, type=between(1, 1000))
+    beam: int = option("beam size (default: %(default)s)", 5, between(1, 1000))
     lenpen: float = option(
         "length penalty: divide scores by this power of the length (default: %(default)s)",
         1.0,
-        type=between(-10.0, 10.0),
+        between(-10.0, 10.0),
     )
     alternatives: int = option(
-        "number of translations per line (default: %(default)s)", 1, type=between(1, 1000)
+        "number of translations per line (default: %(default)s)", 1, between(1, 1000)
     )
     scores: bool = option("write the score and a tab before each translation", False)
-    batch: int = option(
-        "number of lines per batch (default: %(default)s)", 32, type=between(1, 10_000)
-    )
+    batch: int = option("number of lines per batch (default: %(default)s)", 32, between(1, 10_000))
     threads: int = option(
         "number of threads, at most the number of cores (default: chosen by CTranslate2)",
         0,
-        type=between(0, 100_000),
+        between(0, 100_000),
     )
 
 
 def main() -> None:
     from fairseq_posattn.doors.exported import Translator
 
-    request = asked(TranslationRequest, "posattn translate", __doc__)
+    request = asked(TranslationRequest, __doc__)
     translator = Translator(request.folder, request.threads)
     source, number = decoded(sys.stdin.buffer, "standard input"), 1
     while lines := list(islice(source, request.batch)):
@@ -59,6 +59,5 @@ def main() -> None:
         number += len(lines)
 
 
-command = partial(run, main)
 if __name__ == "__main__":
-    command()
+    run(main)

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import types
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from fairseq_posattn.io.numbers import decimal_number, plain_number
-from fairseq_posattn.io.records import LIMIT, limit, shown
+from fairseq_posattn.io.records import LIMIT, limit, shown, without_none
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -165,14 +164,6 @@ def kinds_of_parts(kind: Any, count: int) -> tuple[Any, ...]:
     if len(kinds) != count:
         raise ValueError(f"expected {len(kinds)} values, found {count}")
     return kinds
-
-
-def without_none(kind: Any) -> Any:
-    """Return X for the type `X | None`, and None for all other types."""
-    if get_origin(kind) not in (Union, types.UnionType):
-        return None
-    others = [part for part in get_args(kind) if part is not types.NoneType]
-    return others[0] if len(others) == 1 and len(get_args(kind)) == 2 else None
 
 
 def is_enum(kind: Any) -> bool:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import new_folder, option, positive
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.files import read_json
-from fairseq_posattn.io.records import as_document, as_record
+from fairseq_posattn.io.records import as_document, as_record, at_least, one_of, option
+from fairseq_posattn.io.requests import new_folder
 from fairseq_posattn.text import pipeline
 from fairseq_posattn.text.live.segmented import PipelineCodec
 from fairseq_posattn.text.pipeline import TextPipeline
@@ -37,20 +37,21 @@ LONGEST = 200  # maximum number of tokens in a translation, as in fairseq-genera
 class ExportRequest:
     """The options of `posattn export`."""
 
-    to: str = option("target format", choices=("ctranslate2",), metavar="TO")
+    command: ClassVar = "posattn export"
+    to: str = option("target format", limit=one_of("ctranslate2"), metavar="TO")
     path: Path = option("checkpoint to export", metavar="MODEL")
     out: Path = option("write the export to this new folder", required=True, type=new_folder)
     data: str | None = option(
         "data folder of the model (default: the path stored in the checkpoint)", None
     )
     quantization: str | None = option(
-        "data type in which weights are stored (default: float32)", None, choices=QUANTIZATIONS
+        "data type in which weights are stored (default: float32)", None, one_of(*QUANTIZATIONS)
     )
     gen_subset: str = option(
         "verify the export on this subset of the data (default: %(default)s)", "test"
     )
     sentences: int = option(
-        "number of sentences to verify the export on (default: %(default)s)", 200, type=positive
+        "number of sentences to verify the export on (default: %(default)s)", 200, at_least(1)
     )
     user_dir: str | None = option("import user-defined classes of the model from this folder", None)
 

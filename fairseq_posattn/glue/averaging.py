@@ -16,6 +16,7 @@ from fairseq_posattn.glue.patches import trained_on as trained
 from fairseq_posattn.glue.patches.atomic import write
 from fairseq_posattn.glue.patches.fitting import refuse_not_finite
 from fairseq_posattn.glue.patches.safe import load_plain, register_classes
+from fairseq_posattn.glue.requests import AverageRequest
 from fairseq_posattn.io.lock import locked
 
 BY_UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt")
@@ -132,15 +133,15 @@ def check_same_model(sums: dict, model: dict, first, path) -> None:
             )
 
 
-def write_average(run: str | Path, last: int, out: str | Path) -> list[Path]:
-    """Write the average of the last `last` checkpoints of a run, without optimizer state.
+def write_average(request: AverageRequest) -> list[Path]:
+    """Write the average of a run's last checkpoints without the optimizer state.
 
     Return the paths of the averaged checkpoints.
     """
     register_classes()
-    paths = newest(run, last)
-    with locked(out):
+    paths = newest(request.run, request.last)
+    with locked(request.out):
         averaged = average(paths)
         averaged.pop("last_optimizer_state", None)
-        write(averaged, out)
+        write(averaged, request.out)
     return paths

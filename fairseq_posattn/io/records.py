@@ -1,12 +1,15 @@
 """Validate JSON documents against dataclasses: their keys, types and permitted values.
 
 A field without a default is a required key. Its annotation may be bool, int, float, str, dict,
-list[...], dict[str, ...], another dataclass, or `X | None`, where X is one of these types. The
-metadata of the field may limit its values. If the annotation contains a `Limit`, the limit is
-checked instead of the type:
+list[...], dict[str, ...], another dataclass, or `X | None`, where X is one of these types. `option`
+describes a field and limits its values; without a description, the metadata of the field limit
+them. If the annotation contains a `Limit`, the limit is checked instead of the type:
 
-    column: str = field(default="upos", metadata=one_of("upos", "xpos"))
+    column: str = option("column with the tags", "upos", one_of("upos", "xpos"))
+    count: int = field(metadata=at_least(1))
     loss: Annotated[float, Limit(is_small, "a small number")]
+
+Fields made by `option` can also be options of a command line (`fairseq_posattn.io.requests`).
 
 If a key is missing in the document, its field has the default value. `as_document` omits fields
 whose value is ABSENT.
@@ -17,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -48,6 +51,7 @@ KINDS = {
     dict: "an object",
     type(None): "null",
 }
+NO_LIMIT: Mapping[str, Any] = types.MappingProxyType({})
 SHOWN = 40  # a message shows this many characters of a value
 
 
@@ -56,10 +60,14 @@ class Misfit(Exception):
 
 
 class Limit(NamedTuple):
-    """A predicate for permitted values, and a description of these values for error messages."""
+    """A predicate for permitted values, and a description of these values for error messages.
+
+    choices: all permitted values, if these are few strings.
+    """
 
     admits: Callable[[Any], bool]
     expected: str
+    choices: tuple[str, ...] = ()
 
 
 class Absent:
@@ -88,9 +96,18 @@ class Open:
     """Base class of records that ignore unknown keys of the document."""
 
 
-def about(help: str, key: str | None = None) -> Mapping[str, Any]:
-    """Return field metadata: a description, and the key if it differs from the field name."""
-    return {HELP: help, **({KEY: key} if key else {})}
+def option(
+    help: str, default: Any = dataclasses.MISSING, limit: Mapping[str, Any] = NO_LIMIT, **more: Any
+) -> Any:
+    """Return a dataclass field with a description, a default and a limit such as `at_least(1)`.
+
+    more: `key`, the key in JSON if it differs from the field name, and the keywords that
+        `fairseq_posattn.io.requests` lists.
+    """
+    metadata = {HELP: help, **limit, **more}
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def key_of(field: dataclasses.Field[Any]) -> str:
@@ -99,12 +116,19 @@ def key_of(field: dataclasses.Field[Any]) -> str:
 
 def one_of(*choices: str) -> Mapping[str, Any]:
     """Return field metadata that permits only these strings."""
-    return limit(lambda value: value in choices, " or ".join(choices))
+    return {LIMIT: Limit(lambda value: value in choices, " or ".join(choices), choices)}
 
 
 def at_least(least: int) -> Mapping[str, Any]:
     """Return field metadata that permits only numbers greater than or equal to `least`."""
     return limit(lambda value: value >= least, f"at least {least}")
+
+
+def between(least: float, most: float) -> Mapping[str, Any]:
+    """Return field metadata that permits only numbers from `least` to `most`."""
+    kind, form = ("a whole number", ",") if isinstance(least, int) else ("a number", ",g")
+    expected = f"{kind} from {least:{form}} to {most:{form}}"
+    return limit(lambda value: least <= value <= most, expected)
 
 
 def plain_name() -> Mapping[str, Any]:
@@ -157,7 +181,9 @@ def _record(kind: type[Record], document: object, name: str) -> Record:
     for key, field in fields.items():
         if key in document:
             value = _value(types_of[field.name], document[key], inside + key)
-            check_limit(field, value, inside + key)
+            limit = field.metadata.get(LIMIT)
+            if limit and value is not None and not limit.admits(value):
+                raise misfit(inside + key, value, limit.expected)
             values[field.name] = value
     try:
         return kind(**values)
@@ -178,10 +204,13 @@ def _check_keys(
 
 
 def _value(kind: Any, value: object, name: str) -> Any:
-    if get_origin(kind) in (Union, types.UnionType):
-        return _any_of(get_args(kind), value, name)
+    if (inner := without_none(kind)) is not None:
+        return None if value is None else _value(inner, value, name)
     if get_origin(kind) is Annotated:
-        return _limited(get_args(kind)[1], value, name)
+        limit = get_args(kind)[1]
+        if not limit.admits(value):
+            raise misfit(name, value, limit.expected)
+        return value
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _record(kind, value, name)
     plain = get_origin(kind) or kind
@@ -199,16 +228,12 @@ def _parts(plain: type, kinds: tuple[Any, ...], value: Any, name: str) -> Any:
     return value
 
 
-def _limited(limit: Limit, value: object, name: str) -> Any:
-    if not limit.admits(value):
-        raise misfit(name, value, limit.expected)
-    return value
-
-
-def _any_of(kinds: Iterable[Any], value: object, name: str) -> Any:
-    """Validate a value of type `X | None`; other unions are not supported."""
-    (kind,) = [kind for kind in kinds if kind is not type(None)]
-    return None if value is None else _value(kind, value, name)
+def without_none(kind: Any) -> Any:
+    """Return X for the type `X | None`, and None for all other types."""
+    if get_origin(kind) not in (Union, types.UnionType):
+        return None
+    others = [part for part in get_args(kind) if part is not types.NoneType]
+    return others[0] if len(others) == 1 and len(get_args(kind)) == 2 else None
 
 
 def is_of(kind: type, value: Any) -> bool:
@@ -234,13 +259,6 @@ def is_text(value: str) -> bool:
 def has_default(field: dataclasses.Field[Any]) -> bool:
     missing = dataclasses.MISSING
     return field.default is not missing or field.default_factory is not missing
-
-
-def check_limit(field: dataclasses.Field[Any], value: Any, name: str) -> None:
-    """Raise a Misfit if a value violates the limit in the metadata of its field."""
-    admits, expected = field.metadata.get(LIMIT, (None, ""))
-    if admits is not None and value is not None and not admits(value):
-        raise misfit(name, value, expected)
 
 
 def misfit(name: str, value: object, expected: str) -> Misfit:

@@ -23,7 +23,8 @@ from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.io.paths import refuse_file, refuse_separator, refuse_split_path
 from fairseq_posattn.io.progress import progress
-from fairseq_posattn.preparation.job import add_label_subtypes
+from fairseq_posattn.io.requests import add_options
+from fairseq_posattn.preparation.job import LabelOptions
 from fairseq_posattn.trees.lines import read_trees
 
 LOG = "preprocess.log"
@@ -39,7 +40,7 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--no-trees", action="store_true", help="omit trees, for models that do not need them"
     )
-    add_label_subtypes(parser)
+    add_options(parser, LabelOptions)
     return parser
 
 

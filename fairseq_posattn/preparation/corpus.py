@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import option
+from fairseq_posattn.io.records import option
 
 ALIGN = "align"  # the suffix of alignment files, and the CoNLL-U comment with an alignment
 
@@ -19,10 +19,11 @@ class Corpus:
     """
 
     train: str = option("train on the texts PREFIX.SOURCE and PREFIX.TARGET", "", metavar="PREFIX")
-    valid: str | None = option("validate on the texts with this prefix", None, "", "PREFIX")
+    valid: str | None = option("validate on the texts with this prefix", None, metavar="PREFIX")
     test: list[str] = option(
         "test on the texts with these prefixes, which become the splits test, test1 and so on",
-        *([], "", "PREFIX"),
+        [],
+        metavar="PREFIX",
     )
 
     def splits(self) -> dict[str, str]:
@@ -40,21 +41,26 @@ class Treebanks:
         "read words and trees of the source from these CoNLL-U files (also .gz, .xz or .zst): one "
         "for training, one for validation, and any number for testing; replaces --train, --valid "
         "and --test",
-        *([], "treebanks", "FILE"),
+        [],
+        group="treebanks",
+        metavar="FILE",
     )
     target_treebank: list[str] = option(
         "read the translations from these treebanks, one for each file of --treebank",
-        *([], "treebanks", "FILE"),
+        [],
+        metavar="FILE",
     )
     target_comment: str | None = option(
         "read the translation of a sentence from its comment with this name, such as text_en; "
         "sentences whose comment is empty or `...` are left out",
-        *(None, "treebanks", "NAME"),
+        None,
+        metavar="NAME",
     )
     align_by: str = option(
         "pair sentences of --treebank and --target-treebank that have the same value of this "
         "comment (default: %(default)s)",
-        *("sent_id", "treebanks", "NAME"),
+        "sent_id",
+        metavar="NAME",
     )
 
     def __post_init__(self) -> None:

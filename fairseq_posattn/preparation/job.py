@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import few, option, positive, share
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import say
+from fairseq_posattn.io.records import at_least, between, one_of, option
 from fairseq_posattn.preparation.corpus import ALIGN, Corpus, Treebanks
 from fairseq_posattn.text.languages import find, lacks_spaces
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from fairseq_posattn.work.cluster import Cluster
 
 TARGET_SEGMENTER = "segmenter.target"
-SUBTYPES = ("cut", "keep")
 STEP_SHARD = 25  # shards of other steps have this many times the lines of a parser shard
 
 
@@ -28,29 +26,29 @@ class Learning:
     symbols: int = option(
         "learn this many merges (subword-nmt) or pieces (sentencepiece) (default: %(default)s)",
         32000,
-        type=positive,
+        at_least(1),
     )
     min_frequency: int = option(
         "with subword-nmt: merge only pairs that occur at least this often (default: %(default)s)",
         2,
-        type=positive,
+        at_least(1),
     )
     model_type: str = option(
         "with sentencepiece: learn a model of this type (default: %(default)s)",
         "unigram",
-        choices=("unigram", "bpe"),
+        one_of("unigram", "bpe"),
     )
     character_coverage: float = option(
         "with sentencepiece: cover this share of all characters (default: %(default)s)",
         0.9995,
-        type=share,
+        between(0.0, 1.0),
     )
     separate: bool = option("learn separate pieces and dictionaries for each language", False)
     lines: int | None = option(
         "learn the pieces from N evenly spaced lines of each training text (default: all lines)",
         None,
+        at_least(1),
         flag="--learn-lines",
-        type=positive,
     )
 
 
@@ -66,8 +64,8 @@ class Limits:
     longest: int = option(
         "drop training pairs in which a side has more pieces than this (default: %(default)s)",
         250,
+        at_least(1),
         flag="--max-length",
-        type=positive,
     )
     ratio: float = option(
         "drop training pairs in which one side has more than this many times the pieces of the "
@@ -79,8 +77,8 @@ class Limits:
         "drop training pairs whose source has more pieces than this (default: the value of "
         "--max-length)",
         None,
+        at_least(1),
         flag="--max-source-length",
-        type=positive,
     )
 
     def broken(self, source: int, target: int) -> str | None:
@@ -102,8 +100,44 @@ def set_values(options: Learning | Limits) -> dict[str, object]:
     return {name: value for name, value in asdict(options).items() if value is not None}
 
 
-@dataclass(frozen=True)
-class Job:
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """Options for the labels of trees."""
+
+    label_subtypes: str = option(
+        "keep the subtypes of relations such as acl:relcl, or cut them off (default); has no "
+        "effect if --srcdict is a folder with label dictionaries",
+        "cut",
+        one_of("cut", "keep"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(LabelOptions):
+    """Options for the data folders."""
+
+    binarize_workers: int = option(
+        "binarise with this many processes of fairseq-preprocess, unless a text is long enough "
+        "to be cut into shards (default: %(default)s)",
+        1,
+        between(1, 1024),
+    )
+    shards: int = option(
+        "distribute the training data over this many data folders, OUT/shard0 and so on, of which "
+        "fairseq loads one at a time; useful for very large corpora (default: %(default)s)",
+        1,
+        between(1, 1024),
+    )
+    alignments: bool = option(
+        "read word alignments, such as 0-0 2-1 (source-target), from PREFIX.align or from the "
+        "comment `align` of a treebank, for fairseq's criterion "
+        "label_smoothed_cross_entropy_with_alignment",
+        False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(DataOptions):
     """All inputs and options of a preparation.
 
     out: the data folder.
@@ -119,25 +153,6 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     cluster: Cluster = field(default_factory=Cluster)
     shard_lines: int = 2000
-    binarize_workers: int = option(
-        "binarise with this many processes of fairseq-preprocess, unless a text is long enough "
-        "to be cut into shards (default: %(default)s)",
-        1,
-        type=few,
-    )
-    shards: int = option(
-        "distribute the training data over this many data folders, OUT/shard0 and so on, of which "
-        "fairseq loads one at a time; useful for very large corpora (default: %(default)s)",
-        1,
-        type=few,
-    )
-    alignments: bool = option(
-        "read word alignments, such as 0-0 2-1 (source-target), from PREFIX.align or from the "
-        "comment `align` of a treebank, for fairseq's criterion "
-        "label_smoothed_cross_entropy_with_alignment",
-        False,
-    )
-    label_subtypes: str = "cut"
 
     def __post_init__(self) -> None:
         if self.alignments and not self.config.splits_words:
@@ -188,16 +203,6 @@ class Job:
         """Return the files of the source and target segmenters, which may be the same file."""
         source = self.work / self.config.segmenter_file
         return source, self.work / TARGET_SEGMENTER if self.learning.separate else source
-
-
-def add_label_subtypes(group: argparse._ActionsContainer) -> None:
-    group.add_argument(
-        "--label-subtypes",
-        choices=SUBTYPES,
-        default="cut",
-        help="keep the subtypes of relations such as acl:relcl, or cut them off (default); has no "
-        "effect if --srcdict is a folder with label dictionaries",
-    )
 
 
 def suited_segmenter(source: str, target: str, train: str | None, out: Path) -> str:

@@ -29,10 +29,12 @@ from fairseq_posattn.preparation.pairs import (
     write_sample,
 )
 from fairseq_posattn.preparation.project import ProjectionInputs, project_lines
+from fairseq_posattn.preparation.request import PreparationRequest
 from fairseq_posattn.preparation.steps_by_lines import StepsByLines
 from fairseq_posattn.preparation.translated import files_of, write_translated
-from fairseq_posattn.preparation.treebanks import extract
+from fairseq_posattn.preparation.treebanks import ExtractRequest, extract
 from fairseq_posattn.text.parsing.run import parse_step, show_notes
+from fairseq_posattn.text.parsing.stanza_parser import download
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.work.lines import LineStep
 
@@ -123,7 +125,9 @@ class PreparationRun:
             several,
             [out],
             extracted,
-            lambda: extract([out], start, several, True),
+            lambda: extract(
+                ExtractRequest(treebanks=[out], out=start, several_roots=several, tokens=True)
+            ),
         )
 
     def lowercase(self, split: str) -> None:
@@ -256,8 +260,11 @@ class PreparationRun:
         self.steps.do_lines(step, check=partial(say_what_was_kept, split, files[0], limits))
 
 
-def prepare(job: Job) -> None:
-    """Write the data folder `job.out`, and intermediate files to `job.work`."""
+def prepare(request: PreparationRequest) -> None:
+    """Write the data folder `out`, and intermediate files to `work`."""
+    if request.download:
+        download(request.settings)
+    job = request.job()
     refuse_separator("--out", job.out, ":")
     refuse_separator("--work", job.work, ",")
     refuse_file(job.out)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import option
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.io.paths import refuse_unwritable
 from fairseq_posattn.io.progress import progress
+from fairseq_posattn.io.records import one_of, option
+from fairseq_posattn.text.parsing.options import root_option
 from fairseq_posattn.text.segmenters import SentencePiece
 from fairseq_posattn.trees import projection
 from fairseq_posattn.trees.checks import TreeError
@@ -46,18 +48,18 @@ class ProjectionInputs:
         "with --sentencepiece: file with the text that the model segmented", None
     )
     sentencepiece: str | None = option(
-        "sentencepiece model that produced the pieces", None, "", "MODEL"
+        "sentencepiece model that produced the pieces", None, metavar="MODEL"
     )
     separator: str = option(
         "marker at the end of each piece except the last piece of a word (default: %(default)s)",
         projection.SEPARATOR,
     )
-    several_roots: str = "error"
+    several_roots: str = root_option()
     missing_tree: str = option(
         "stop at a sentence without a tree (error, the default), or write a flat tree for it, in "
         "which each word is a child of the first word (flat)",
         "error",
-        choices=("error", "flat"),
+        one_of("error", "flat"),
     )
     control: TreeControl = field(default_factory=TreeControl)
     labels: str | None = option(
@@ -84,6 +86,14 @@ class ProjectionInputs:
         names = ("words", "parents", "pieces", "text", "labels")
         found = {name: parts.get(getattr(self, name)) for name in names}
         return replace(self, **found)  # type: ignore[arg-type]  # the other fields stay
+
+
+@dataclass(frozen=True)
+class ProjectionRequest(ProjectionInputs):
+    """The options of posattn project."""
+
+    command: ClassVar = "posattn project"
+    out: str | None = option("write the trees to this file (default: PIECES.trees)", None)
 
 
 def project(inputs: ProjectionInputs, out: str) -> None:

@@ -6,7 +6,9 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 from subword_nmt import learn_bpe
 
@@ -15,11 +17,105 @@ from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.files import count_lines, read_lines
 from fairseq_posattn.io.paths import is_stream, refuse_unwritable
 from fairseq_posattn.io.progress import progress
+from fairseq_posattn.io.records import at_least, between, one_of, option
 from fairseq_posattn.text.pipeline import TextConfig
-from fairseq_posattn.text.segmenters import Segmenter, SubwordNmt
+from fairseq_posattn.text.segmenters import Segmentation, Segmenter, SentencePiece, SubwordNmt
+from fairseq_posattn.trees.projection import SEPARATOR
 from fairseq_posattn.work.lines import Part
 
 SENTENCEPIECE_MODELS = ("unigram", "bpe")
+
+
+def segmenter_option(help: str) -> Any:
+    """Return a field for the file of the segmenter; exactly one such option is given."""
+    return option(help, None, metavar="FILE", either="segmenter", required=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnRequest:
+    """Learn subword units from one or more texts."""
+
+    command: ClassVar = "posattn segment learn"
+    texts: list[str] = option("files to learn from, one sentence per line")
+    codes: str | None = segmenter_option("write the merges of subword-nmt to this file")
+    sentencepiece: str | None = segmenter_option("write a sentencepiece model to this file")
+    symbols: int = option(
+        "number of merges (subword-nmt) or pieces (sentencepiece) to learn (default: %(default)s)",
+        32000,
+        at_least(1),
+    )
+    min_frequency: int = option(
+        "with --codes: merge only pairs that occur at least this often (default: %(default)s)",
+        2,
+        at_least(1),
+    )
+    model_type: str = option(
+        "with --sentencepiece: type of the model (default: %(default)s)",
+        "unigram",
+        one_of(*SENTENCEPIECE_MODELS),
+    )
+    character_coverage: float = option(
+        "with --sentencepiece: share of characters that the model covers (default: %(default)s; "
+        "choose 1.0 for small alphabets)",
+        0.9995,
+        between(0.0, 1.0),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyRequest:
+    """Split the lines of a text into pieces."""
+
+    command: ClassVar = "posattn segment apply"
+    text: str = option("file to split, one sentence per line")
+    codes: str | None = segmenter_option("read the merges of subword-nmt from this file")
+    sentencepiece: str | None = segmenter_option("read a sentencepiece model from this file")
+    out: str = option("write the pieces to this file", required=True)
+    separator: str = option(
+        "with --codes: append this marker to each piece except the last piece of a word (default: "
+        "%(default)s)",
+        SEPARATOR,
+    )
+    vocabulary: str | None = option(
+        "with --codes: split pieces that are not in this vocabulary (written by subword-nmt "
+        "get-vocab) into smaller ones",
+        None,
+        metavar="FILE",
+    )
+    vocabulary_threshold: int | None = option(
+        "with --vocabulary: treat pieces that are less frequent than this as missing",
+        None,
+        at_least(1),
+    )
+
+
+def run(request: LearnRequest | ApplyRequest) -> None:
+    """Learn a segmenter, or split a text into pieces."""
+    if isinstance(request, ApplyRequest):
+        apply(segmenter_of(request), request.text, request.out)
+    elif request.codes:
+        learn(request.texts, request.codes, request.symbols, request.min_frequency)
+    else:
+        assert request.sentencepiece is not None
+        kind, coverage = request.model_type, request.character_coverage
+        learn_sentencepiece(request.texts, request.sentencepiece, request.symbols, kind, coverage)
+
+
+def segmenter_of(request: ApplyRequest) -> Segmenter:
+    if request.codes:
+        return SubwordNmt(
+            Segmentation(
+                *(request.codes, request.separator),
+                *(request.vocabulary, request.vocabulary_threshold),
+            )
+        )
+    if request.vocabulary:
+        raise InputError(
+            "--vocabulary cannot be combined with --sentencepiece, because a sentencepiece model "
+            "has its own vocabulary; omit --vocabulary"
+        )
+    assert request.sentencepiece is not None
+    return SentencePiece(request.sentencepiece)
 
 
 def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from fairseq_posattn.io.argument_types import option
+from fairseq_posattn.io.records import one_of, option
 from fairseq_posattn.text.tagging.sentences import TAG_COLUMNS
 
 FILE = "in CoNLL-U or with two columns (word and tag)"
@@ -14,18 +15,18 @@ FILE = "in CoNLL-U or with two columns (word and tag)"
 class TaggingData:
     """Options of posattn binarize-tagging."""
 
+    command: ClassVar = "posattn binarize-tagging"
     train: str = option(f"train on this file, {FILE}", metavar="FILE", required=True)
     valid: str = option(f"validate on this file, {FILE}", metavar="FILE", required=True)
     test: list[str] = option(
         "test on these files, which become the splits test, test1 and so on",
-        *([], "", "FILE"),
+        [],
+        metavar="FILE",
         nargs="*",
     )
     destdir: str = option("write the data to this new folder", metavar="FOLDER", required=True)
     column: str = option(
-        "read the tags from this column of CoNLL-U (default: upos)",
-        "upos",
-        choices=list(TAG_COLUMNS),
+        "read the tags from this column of CoNLL-U (default: upos)", "upos", one_of(*TAG_COLUMNS)
     )
     words: str = option(
         "keep this many of the most frequent words, as a number or as a share of all distinct "

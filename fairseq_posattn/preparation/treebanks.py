@@ -1,12 +1,15 @@
 """Extract words, parents and labels from CoNLL-U, or replace trees by control trees."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import ClassVar
 
 from fairseq_posattn.io.atomic import replaced_whole, written_together
 from fairseq_posattn.io.files import open_to_write
 from fairseq_posattn.io.progress import progress, say
+from fairseq_posattn.io.records import option
+from fairseq_posattn.io.requests import options_of
+from fairseq_posattn.text.parsing.options import root_option
 from fairseq_posattn.trees.conllu import (
     DEPREL,
     HEAD,
@@ -31,21 +34,43 @@ class Extracted:
     without_tree: int = 0
 
 
-def extract(
-    treebanks: Sequence[str], out: str, several_roots: str = "error", tokens: bool = False
-) -> Extracted:
-    """Write the sentences of all treebanks to `out`.words, .parents and .labels.
+@dataclass(frozen=True, kw_only=True)
+class ExtractRequest:
+    """The options of posattn extract."""
 
-    tokens: write the tokens of the text (im) instead of the words of the tree (in, dem).
-    """
+    command: ClassVar = "posattn extract"
+    treebanks: list[str] = option(
+        "treebanks to read, concatenated in this order; may be .gz, .xz or .zst", metavar="CONLLU"
+    )
+    out: str = option("write the files OUT.words, OUT.parents and OUT.labels", required=True)
+    tokens: bool = option(
+        "write contractions as in the text (im) instead of their syntactic words (in dem)", False
+    )
+    several_roots: str = root_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlRequest:
+    """The options of posattn trees."""
+
+    command: ClassVar = "posattn trees"
+    treebank: str = option("treebank to change; may be .gz, .xz or .zst", metavar="CONLLU")
+    out: str = option(
+        "write the treebank to this file (.conllu, .conllu.xz or .conllu.zst)", required=True
+    )
+    control: TreeControl = options_of(TreeControl)
+    several_roots: str = root_option()
+
+
+def extract(request: ExtractRequest) -> Extracted:
+    """Write the sentences of all treebanks to `out`.words, .parents and .labels."""
     found = Extracted()
-    files = [f"{out}.{kind}" for kind in ("words", "parents", "labels")]
+    files = [f"{request.out}.{kind}" for kind in ("words", "parents", "labels")]
     with written_together(files) as (words, parents, labels):
-        for sentence in progress(
-            chain.from_iterable(read_labelled(path, several_roots) for path in treebanks)
-        ):
+        found_in = (read_labelled(path, request.several_roots) for path in request.treebanks)
+        for sentence in progress(chain.from_iterable(found_in)):
             forms, counts = sentence.words, None
-            if tokens:
+            if request.tokens:
                 forms, counts = sentence.tokens, sentence.words_of_token
             words.write(words_line(forms) + "\n")
             parents.write(parents_line(sentence.parents, counts) + "\n")
@@ -57,14 +82,12 @@ def extract(
     return found
 
 
-def control_treebank(
-    treebank: str, out: str, control: TreeControl, several_roots: str = "error"
-) -> None:
+def control_treebank(request: ControlRequest) -> None:
     """Write a copy of a treebank with control trees."""
-    sentences = 0
+    sentences, out, control = 0, request.out, request.control
     with replaced_whole(out) as partial, open_to_write(partial) as file:
-        for block in progress(read_blocks(treebank)):
-            lines = controlled(block, control, several_roots)
+        for block in progress(read_blocks(request.treebank)):
+            lines = controlled(block, control, request.several_roots)
             file.write(("\n".join(lines) + "\n\n").encode())
             sentences += 1
     say(f"{out}: wrote {sentences:,} sentences with trees of the control '{control.tag}'")

@@ -34,6 +34,7 @@ FILE = "prepare.json"
 VERSION = 1
 SEGMENTERS = ("subword-nmt", "sentencepiece", "words")
 TOKENIZERS = ("moses", "stanza", "spaces")  # spaces: the text is already tokenised
+TARGET_TOKENIZERS = ("moses", "spaces")
 CHECKSUM = "segmenter_sha256"
 MODELS_FROM_HERE = "model_dir_from_here"  # the path of `model_dir` relative to the data folder
 
@@ -46,7 +47,7 @@ class TextConfig:
     target: str = field(metadata=plain_name())
     normalize: bool = True
     tokenize: str = field(default="stanza", metadata=one_of(*TOKENIZERS))
-    target_tokenize: str = field(default="moses", metadata=one_of("moses", "spaces"))
+    target_tokenize: str = field(default="moses", metadata=one_of(*TARGET_TOKENIZERS))
     segmenter: str = field(default="subword-nmt", metadata=one_of(*SEGMENTERS))
     separator: str = field(
         default=SEPARATOR, metadata=limit(lambda text: [text] == text.split(), "one word")

@@ -28,8 +28,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import option, positive, share
-from fairseq_posattn.io.records import limit, one_of
+from fairseq_posattn.io.records import at_least, between, one_of, option
 from fairseq_posattn.trees.checks import flat_tree
 from fairseq_posattn.trees.sentence import Sentence, escape_whitespace
 
@@ -60,21 +59,20 @@ class TreeControl:
         "child of the previous one), reversed (of the next one), flat (all words are children of "
         "the first), random, or shuffled (words permuted over the nodes)",
         "own",
+        one_of(*CONTROLS),
         flag="--control",
-        choices=CONTROLS,
-        **one_of(*CONTROLS),
     )
     flip: float = option(
         "reattach this fraction of the words to random other words (default: %(default)s)",
-        *(0.0, "", "RATE"),
-        type=share,
-        **limit(lambda rate: 0 <= rate <= 1, "a number from 0 to 1"),
+        0.0,
+        between(0.0, 1.0),
+        metavar="RATE",
     )
     seed: int = option(
         "random seed; equal sentences get equal control trees (default: %(default)s)",
         1,
+        at_least(1),
         flag="--control-seed",
-        type=positive,
     )
 
     def __post_init__(self) -> None:

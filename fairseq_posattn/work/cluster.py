@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from fairseq_posattn.io.argument_types import add_fields, chosen, not_negative, option, positive
+from fairseq_posattn.io.records import at_least, one_of, option
 
 EXECUTORS = ("local", "slurm", "ray")
 PARSER_THREADS = "POSATTN_PARSER_THREADS"  # CPU threads per parser (default: 1)
@@ -25,13 +24,13 @@ class Cluster:
         "process the shards locally (default), in Slurm job arrays, or on the Ray cluster at the "
         "address in RAY_ADDRESS (if unset, start Ray on this machine)",
         "local",
-        choices=EXECUTORS,
+        one_of(*EXECUTORS),
     )
     workers: int | None = option(
         "number of shards to process in parallel (default: 1 on this machine, no limit on a "
         "cluster)",
         None,
-        type=positive,
+        at_least(1),
     )
     partition: str = option(
         "slurm: submit the jobs to this partition (default: the cluster's default)", ""
@@ -41,41 +40,28 @@ class Cluster:
         "24:00:00",
     )
     memory_gb: int = option(
-        "slurm, ray: memory per worker in GB (default: %(default)s)",
-        4,
-        type=positive,
+        "slurm, ray: memory per worker in GB (default: %(default)s)", 4, at_least(1)
     )
     gpus: int = option(
-        "slurm, ray: number of GPUs per worker (default: %(default)s)", 0, type=not_negative
+        "slurm, ray: number of GPUs per worker (default: %(default)s)", 0, at_least(0)
     )
     setup: str = option(
         "slurm: command with which each job activates its environment (default: activate the "
         "current Python environment)",
         "",
     )
-    sbatch: dict = field(default_factory=dict)
+    sbatch: list[tuple[str, str]] = option(
+        "slurm: pass an option to sbatch, such as account=nlp, qos=long, gres=gpu:a100:1, "
+        "cpus-per-task=4 or exclusive; can be repeated",
+        [],
+        action="append",
+        type=lambda text: text.partition("=")[::2],
+        write="=".join,
+        metavar="NAME[=VALUE]",
+    )
 
     @property
     def for_plain_work(self) -> Cluster:
         """Return a copy without the resources that only parsers need, such as GPUs."""
-        options = {name: value for name, value in self.sbatch.items() if name not in OF_PARSERS}
+        options = [(name, value) for name, value in self.sbatch if name not in OF_PARSERS]
         return replace(self, gpus=0, sbatch=options)
-
-
-def add_cluster_options(group) -> None:
-    """Add the options of `Cluster` to an argument parser or group."""
-    add_fields(group, Cluster)
-    group.add_argument(
-        "--sbatch",
-        action="append",
-        type=lambda text: text.partition("=")[::2],
-        default=[],
-        metavar="NAME[=VALUE]",
-        help="slurm: pass an option to sbatch, such as account=nlp, qos=long, gres=gpu:a100:1, "
-        "cpus-per-task=4 or exclusive; can be repeated",
-    )
-
-
-def cluster_of(options: Namespace) -> Cluster:
-    """Return the `Cluster` that the parsed command-line options describe."""
-    return chosen(Cluster, options, sbatch=dict(options.sbatch))

@@ -16,6 +16,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from sacrebleu import corpus_bleu
@@ -25,8 +26,9 @@ from fairseq_posattn.doors.export import export
 from fairseq_posattn.doors.exported import ExportRequest, Translator
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
-from fairseq_posattn.io.argument_types import asked, option, positive
 from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.records import at_least, option
+from fairseq_posattn.io.requests import asked
 from fairseq_posattn.lab.inspection.model import OnData
 from fairseq_posattn.text.live.segmented import PipelineCodec
 from fairseq_posattn.text.pipeline import TextPipeline
@@ -38,10 +40,11 @@ FLOAT = "fairseq, float32"
 class Request(OnData):
     """The options of this program."""
 
+    command: ClassVar = "exported_speed.py"
     raw: Path = option("prefix of the raw texts PREFIX.SOURCE and PREFIX.TARGET", required=True)
-    rounds: int = option("number of measurements (default: %(default)s)", 5, type=positive)
-    batch: int = option("sentences per batch (default: %(default)s)", 32, type=positive)
-    beam: int = option("beam size (default: %(default)s)", 5, type=positive)
+    rounds: int = option("number of measurements (default: %(default)s)", 5, at_least(1))
+    batch: int = option("sentences per batch (default: %(default)s)", 32, at_least(1))
+    beam: int = option("beam size (default: %(default)s)", 5, at_least(1))
     json: str | None = option("also write the rows to this file", None)
 
 
@@ -98,7 +101,7 @@ def with_ctranslate2(
 
 
 def main() -> None:
-    request = asked(Request, "exported_speed.py", __doc__)
+    request = asked(Request, __doc__)
     torch.set_num_threads(1)
     pair = TextPipeline.load(request.data).config
     lines, references = (

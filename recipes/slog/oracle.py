@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from fairseq_posattn.io import command_line
-from fairseq_posattn.io.argument_types import asked, option
 from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.records import option
+from fairseq_posattn.io.requests import asked
 from fairseq_posattn.lab.inspection.model import Loaded, OnData
 
 TOKENS = 4000  # batch size
@@ -47,13 +49,14 @@ def errors_of(loaded: Loaded, subset: str) -> Iterator[tuple[int, int, int]]:
 class Request(OnData):
     """The options of this program."""
 
+    command: ClassVar = "oracle.py"
     labels: str = option(
         "file with the category of each sentence (default: %(default)s)", "raw/gen.category"
     )
 
 
 def main() -> None:
-    request = asked(Request, "oracle.py", __doc__)
+    request = asked(Request, __doc__)
     labels = list(read_lines(request.labels))
     sums: dict[str, Counter[str]] = {}
     for number, errors, pieces in errors_of(request.load(), request.gen_subset):

@@ -9,10 +9,11 @@ from unittest import mock
 import pytest
 import torch
 
-from fairseq_posattn.cli.average import command
+from fairseq_posattn.cli.average import main
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.averaging import average, newest
 from fairseq_posattn.glue.patches import safe
+from fairseq_posattn.io import command_line
 from support.commands import FULL_TREE, run
 from support.in_process import generate, train
 
@@ -81,7 +82,7 @@ def test_a_number_above_zero(last, tmp_path, capsys):
 
 def averaged(*arguments) -> None:
     with mock.patch.object(sys, "argv", ["posattn average", *map(str, arguments)]):
-        command()
+        command_line.run(main)
 
 
 def refused(*arguments, capsys) -> str:

@@ -72,8 +72,8 @@ OWN = """from fairseq_posattn import plugin
 from . import mechanism
 """
 CHECK = """
-from fairseq_posattn.cli.check_mechanism import command
-command()
+from fairseq_posattn.cli.main import function_of
+function_of("check-mechanism")()
 """
 
 

@@ -408,7 +408,7 @@ def test_numbers_of_a_program_that_make_no_sense(trained):
 def test_it_is_said_at_once_that_ctranslate2_is_missing():
     code = "import sys; sys.modules.update(torch=None, ctranslate2=None); "
     code += "sys.argv[1:] = ['ctranslate2', 'x.pt', '--out', 'x']; "
-    code += "from fairseq_posattn.cli.export import command; command()"
+    code += "from fairseq_posattn.cli.main import function_of; function_of('export')()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.stderr.startswith("error: CTranslate2 is not installed; run pip install")
 

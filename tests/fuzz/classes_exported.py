@@ -73,11 +73,11 @@ def translate(folder: Path) -> Command:
 def export(folder: Path) -> Command:
     """Read the options of posattn export, which would need a checkpoint for more."""
     from fairseq_posattn.doors.exported import ExportRequest
-    from fairseq_posattn.io.argument_types import asked
+    from fairseq_posattn.io.requests import asked
 
     words = (folder / "export").read_text("utf-8").split()
     words = ["ctranslate2", "model.pt", "--out", "out", *words]
-    return Command(lambda: print(asked(ExportRequest, "posattn export", None, words)))
+    return Command(lambda: print(asked(ExportRequest, None, words)))
 
 
 def swap_entries(data: bytes, random: Random) -> bytes:

@@ -3,7 +3,6 @@ to do."""
 
 import os
 import re
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,9 @@ import pytest
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.paths import refuse_split_path
 from fairseq_posattn.preparation.binarize import binarize, parser
+from fairseq_posattn.preparation.corpus import Corpus
 from fairseq_posattn.preparation.prepare import prepare
+from fairseq_posattn.preparation.request import PreparationRequest
 from support import in_process
 from support.in_process import generate, interactive
 from support.trainings import train
@@ -150,7 +151,16 @@ def test_folders_of_a_preparation(out, work, tmp_path):
     with pytest.raises(
         InputError, match=r"fairseq splits such paths at '[:,]'; use a path without"
     ):
-        prepare(Namespace(out=tmp_path / out, work=tmp_path / work))
+        prepare(
+            PreparationRequest(
+                source="a",
+                target="b",
+                corpus=Corpus("train"),
+                segmenter="words",
+                out=tmp_path / out,
+                work=tmp_path / work,
+            )
+        )
     assert not list(tmp_path.iterdir())
 
 

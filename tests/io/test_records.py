@@ -18,11 +18,11 @@ from fairseq_posattn.io.records import (
     ABSENT,
     Limit,
     Open,
-    about,
     as_document,
     as_record,
     at_least,
     one_of,
+    option,
     plain_name,
 )
 
@@ -123,8 +123,8 @@ Small = Annotated[int, Limit(lambda value: value in (1, 2), "1 or 2")]
 class Part(Open):
     """A part."""
 
-    first: Small | None = field(metadata=about("where it begins", key="from"))
-    sizes: list[Small] = field(default=ABSENT, metadata=about("its sizes"))
+    first: Small | None = option("where it begins", key="from")
+    sizes: list[Small] = option("its sizes", ABSENT)
 
     def __post_init__(self):
         if self.sizes == [1, 2]:
@@ -133,7 +133,7 @@ class Part(Open):
 
 @dataclass(frozen=True)
 class Whole(Open):
-    parts: dict[str, Part] = field(metadata=about("parts by their names"))
+    parts: dict[str, Part] = option("parts by their names")
     best: Part = ABSENT
 
 

@@ -20,12 +20,13 @@ from fairseq.data import Dictionary, indexed_dataset
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from fairseq_posattn.cli import prepare as prepare_command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.lock import locked
+from fairseq_posattn.io.requests import asked
+from fairseq_posattn.preparation.request import PreparationRequest
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.work import running
 from support import reference_projection as reference
@@ -681,15 +682,14 @@ def test_the_command(corpus, tmp_path):
     }
 
 
-def test_settings_of_the_parser(corpus, monkeypatch):
+def test_settings_of_the_parser(corpus):
     """Options that no data here are made with."""
     more = ("--lang", "gsw", "--package", "hdt", "--on-failure", "flat", "--long-lines", "skip")
     options = corpus.options(*more, "--tokenize", "spaces", "--max-words", 77, "--out", "data")
     options += ["--model-dir", "models", "--several-roots", "first"]  # the folder as seen from here
-    monkeypatch.setattr("sys.argv", ["prepare.py", *map(str, options)])
     models = str(Path.cwd() / "models")
     expected = ParserSettings("stanza", "gsw", models, "hdt", True, 77, "skip", "flat", "first")
-    assert prepare_command.settings_of(prepare_command.parse_options()) == expected
+    assert asked(PreparationRequest, None, list(map(str, options))).settings == expected
 
 
 # Errors.

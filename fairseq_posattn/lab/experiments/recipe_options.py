@@ -1,60 +1,23 @@
-"""Define the command line of posattn recipe, with its steps and their options."""
+"""The options of posattn recipe: one request for each of its steps."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from fairseq_posattn.io.argument_types import command_parser, not_negative, positive
 from fairseq_posattn.io.numbers import plain_numbers
+from fairseq_posattn.io.records import at_least, one_of, option
+from fairseq_posattn.io.requests import asked_step
 from fairseq_posattn.lab.experiments.machine import DEFAULT_TOKENS, PRECISIONS
 
-
-def parse_options(words: Sequence[str], description: str) -> argparse.Namespace:
-    """Parse the command line; the arguments after `--` are returned in the attribute `rest`."""
-    words = list(words)
-    cut = words.index("--") if "--" in words else len(words)
-    parser = command_parser("posattn recipe", description)
-    steps = parser.add_subparsers(required=True, metavar="STEP")
-    for name, (what, rest, options_of_step) in STEPS.items():
-        end = f"; options of {rest} may follow --" if rest else ""
-        about = f"{what[0].upper()}{what[1:]}{end}."
-        step = steps.add_parser(name, help=what, description=about)
-        step.set_defaults(step=name, takes_rest=bool(rest))
-        seeds = step.add_mutually_exclusive_group() if SEEDS[0] in options_of_step else step
-        for names, how in options_of_step:
-            (seeds if names[0] in ("--seed", "--seeds") else step).add_argument(*names, **how)
-    options = parser.parse_args(with_model_in_front(parser, words[:cut]))
-    options.rest = words[cut + 1 :]
-    if options.rest and not options.takes_rest:
-        parser.error(f"nothing may follow --, found {' '.join(options.rest)}")
-    return options
-
-
-def with_model_in_front(parser: argparse.ArgumentParser, words: list[str]) -> list[str]:
-    """Move the optional model argument of `evaluate` directly after the recipe argument.
-
-    Without this, argparse does not recognise a model that follows other options.
-    """
-    if words[:1] != ["evaluate"] or {"-h", "--help"} & set(words):
-        return words
-    found, others = parser.parse_known_args(words)
-    if len(others) != 1 or found.model is not None or others[0][:1] == "-":
-        return words
-    place = words.index(found.recipe) + 1
-    rest = words[place:]
-    rest.reverse()
-    rest.remove(others[0])
-    rest.reverse()
-    return [*words[:place], others[0], *rest]
-
-
+MODEL = "model in the recipe, or any preset (without the prefix posattn_)"
 MOST_SEEDS = 1000
 
 
-def seeds_of(text: str) -> list[int]:
+def seeds_of(text: str) -> tuple[int, ...]:
     """Parse a list of seeds, such as 1-3,7."""
     found: list[int] = []
     for part in text.split(","):
@@ -64,226 +27,232 @@ def seeds_of(text: str) -> list[int]:
         found += range(ends[0], ends[-1] + 1)
     if not found or len(set(found)) < len(found):
         raise argparse.ArgumentTypeError(f"expected each seed once, found '{text}'")
-    return found
+    return tuple(found)
 
 
-def option(*names: str, **how: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    return names, how
+@dataclass(frozen=True, kw_only=True)
+class OnRecipe:
+    """Options of all steps that an experiment runs.
+
+    rest: options for another program, given after `--`.
+    """
+
+    command: ClassVar[str]
+    recipe: str = option("name of a recipe in recipes/, or folder with a recipe.toml")
+    work: Path | None = option("write all files to this folder (default: RECIPE/work)", None)
+    dry_run: bool = option("only print the commands", False)
+    rest: Sequence[str] = ()
 
 
-def number(name: str, what: str, kind=positive, **how: Any):
-    return option(name, type=kind, help=what, **how)
+@dataclass(frozen=True, kw_only=True)
+class OfSize:
+    size: str | None = option(
+        "size of the model (default: the first size in the recipe; without a GPU, `demo`)", None
+    )
 
 
-PLACE = (
-    option("recipe", help="name of a recipe in recipes/, or folder with a recipe.toml"),
-    option("--work", type=Path, help="write all files to this folder (default: RECIPE/work)"),
-    option("--dry-run", action="store_true", help="only print the commands"),
-)
-MODEL = "model in the recipe, or any preset (without the prefix posattn_)"
-CORPORA = option(
-    "--corpora",
-    nargs="+",
-    metavar="NAME",
-    help="for recipes with several corpora: use only these (default: all that are prepared)",
-)
-OF_MODEL = (
-    option(
-        "--size",
-        help="size of the model (default: the first size in the recipe; without a GPU, `demo`)",
-    ),
-    CORPORA,
-)
-SEEDS = (
-    number("--seed", "random seed (default: 1)", not_negative, default=1),
-    option("--seeds", type=seeds_of, metavar="LIST", help="several seeds, such as 1-3 or 1,2,5"),
-)
-TRAINING = (
-    number("--updates", "train for N updates (default: as in the recipe)"),
-    number(
-        "--tokens",
+@dataclass(frozen=True, kw_only=True)
+class OnCorpora:
+    corpora: list[str] | None = option(
+        "for recipes with several corpora: use only these (default: all that are prepared)",
+        None,
+        metavar="NAME",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seeds:
+    seed: int = option("random seed (default: 1)", 1, at_least(0), either="seeds")
+    seeds: tuple[int, ...] | None = option(
+        "several seeds, such as 1-3 or 1,2,5",
+        None,
+        type=seeds_of,
+        write=lambda seeds: ",".join(map(str, seeds)),
+        metavar="LIST",
+        either="seeds",
+    )
+
+    @property
+    def all_seeds(self) -> list[int]:
+        return [*(self.seeds or [self.seed])]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    updates: int | None = option(
+        "train for N updates (default: as in the recipe)", None, at_least(1)
+    )
+    tokens: int | None = option(
         "tokens that fit into GPU memory at once; does not change the batch size (default: "
         f"{DEFAULT_TOKENS})",
-    ),
-    option(
-        "--precision",
-        choices=PRECISIONS,
-        help="training precision (default: the fastest that the GPU supports)",
-    ),
-)
-EVALUATION = (
-    number("--last", "average the last N checkpoints (default: as in the recipe)"),
-    number(
-        "--examples",
+        None,
+        at_least(1),
+    )
+    precision: str | None = option(
+        "training precision (default: the fastest that the GPU supports)", None, one_of(*PRECISIONS)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    last: int | None = option(
+        "average the last N checkpoints (default: as in the recipe)", None, at_least(1)
+    )
+    examples: int = option(
         "show trees and attention of the first N sentences in the report (default: %(default)s)",
-        not_negative,
-        default=5,
-    ),
-)
-DEVICE = (
-    option("--cpu", action="store_true", help="use the CPU only"),
-    number("--gpus", "use N GPUs of this machine, divided among parallel runs (default: all)"),
-    number("--processes", "with --cpu: number of processes per run (default: 1)"),
-    number(
-        "--at-once",
-        "number of parallel runs (default: as many as the cores or GPUs permit)",
-    ),
-)
-MACHINE = (
-    *DEVICE,
-    number("--nodes", "train on N machines together", default=1),
-    option(
-        "--rendezvous",
+        5,
+        at_least(0),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    cpu: bool = option("use the CPU only", False)
+    gpus: int | None = option(
+        "use N GPUs of this machine, divided among parallel runs (default: all)", None, at_least(1)
+    )
+    processes: int | None = option(
+        "with --cpu: number of processes per run (default: 1)", None, at_least(1)
+    )
+    at_once: int | None = option(
+        "number of parallel runs (default: as many as the cores or GPUs permit)", None, at_least(1)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machines(Device):
+    nodes: int = option("train on N machines together", 1, at_least(1))
+    rendezvous: str | None = option(
+        "address through which the N machines of --nodes connect to each other",
+        None,
         metavar="HOST:PORT",
-        help="address through which the N machines of --nodes connect to each other",
-    ),
-    number(
-        "--node-rank",
-        "rank of this machine; HOST has rank 0 (default: assigned by torch)",
-        not_negative,
-    ),
-)
-STEPS = {  # name -> description, program whose options may follow --, own options
-    "prepare": (
-        "build the data folders for fairseq from a corpus, with the trees that the models need",
-        "posattn prepare",
-        (
-            *PLACE,
-            option(
-                "--from",
-                dest="source",
-                type=Path,
-                metavar="FOLDER",
-                help="read the corpus from FOLDER (default: the recipe's folder or downloads)",
-            ),
-            option(
-                "--any-size",
-                action="store_true",
-                help="accept a corpus with any number of sentences",
-            ),
-            option(
-                "--models",
-                nargs="+",
-                metavar="MODEL",
-                help="build only the data that these models of the recipe need (default: all)",
-            ),
-        ),
-    ),
-    "train": (
-        "train a model with one or several seeds",
-        "fairseq-train",
-        (*PLACE, option("model", help=MODEL), *OF_MODEL, *SEEDS, *TRAINING, *MACHINE),
-    ),
-    "evaluate": (
-        "average checkpoints, translate the test sets, and score them",
-        "fairseq-train that the run was trained with",
-        (
-            *PLACE,
-            option("model", nargs="?", help=MODEL),
-            *(*OF_MODEL, *SEEDS, *EVALUATION, *DEVICE),
-            number("--updates", "select the run that was trained for N updates"),
-            option(
-                "--precision",
-                choices=PRECISIONS,
-                help="select the run that was trained with this --precision",
-            ),
-            option("--run", metavar="FOLDER", help="evaluate the run in this folder of WORK/runs"),
-            option(
-                "--baseline",
-                metavar="MODEL",
-                help="compare with another model of this size, trained with the same seeds",
-            ),
-            option(
-                "--with-parsing",
-                action="store_true",
-                help="also measure the speed of translation with live parsing",
-            ),
-            option(
-                "--on-valid",
-                action="store_true",
-                help="evaluate on the validation set instead of the test sets",
-            ),
-        ),
-    ),
-    "table": (
-        "train and evaluate all models of the recipe, and write tables and a report",
-        "fairseq-train",
-        (
-            *PLACE,
-            option(
-                "--size",
-                help="use only the models of this size (default: all; demo if there is no GPU)",
-            ),
-            *(CORPORA, *SEEDS, *TRAINING, *EVALUATION, *MACHINE),
-            option(
-                "--keep",
-                action="store_true",
-                help="store the main score's statistics of each sentence in RECIPE/study",
-            ),
-            option(
-                "--from-study",
-                action="store_true",
-                help="do not train; use the results that --keep stored in RECIPE/study (of all "
-                "seeds, unless --seeds is given); requires the texts written by prepare",
-            ),
-            option(
-                "--models", nargs="+", metavar="MODEL", help="use only these models of the recipe"
-            ),
-            option(
-                "--baseline",
-                action="append",
-                default=[],
-                metavar="MODEL",
-                help="baseline: compare all models of the same size with MODEL; can be repeated "
-                "(default: the first selected model of each size)",
-            ),
-        ),
-    ),
-    "sweep": (
-        "train and evaluate a model with several values of an option, and plot the scores",
-        "fairseq-train",
-        (
-            *PLACE,
-            option("--size", help="size of the models (default: the first size in the recipe)"),
-            *(*SEEDS, *TRAINING, *EVALUATION, *MACHINE),
-        ),
-    ),
-    "options": (
-        "print the options of fairseq-train for a preset and a size (demo, small, base or big)",
-        "",
-        (
-            option("model", help="preset, without the prefix posattn_"),
-            option(
-                "size",
-                help="model size; the settings of demo depend on the number of training sentences",
-            ),
-            option("data", type=Path, help="data folder written by posattn prepare"),
-        ),
-    ),
-    "new": (
-        "write a recipe for your own corpus",
-        "",
-        (
-            option("folder", type=Path, help="write the recipe to this folder, such as mine"),
-            option(
-                "--source",
-                required=True,
-                help="source language and suffix of its files, such as en",
-            ),
-            option(
-                "--target",
-                required=True,
-                help="target language and suffix of its files, such as de",
-            ),
-            option(
-                "--from",
-                dest="corpus",
-                type=Path,
-                required=True,
-                metavar="FOLDER",
-                help="folder with train, valid and test (or test1, test2 and so on) in both "
-                "languages, such as train.en; the files may be compressed",
-            ),
-        ),
-    ),
-}
+    )
+    node_rank: int | None = option(
+        "rank of this machine; HOST has rank 0 (default: assigned by torch)", None, at_least(0)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare(OnRecipe):
+    """Build the data folders for fairseq from a corpus, with the trees that the models need;
+    options of posattn prepare may follow --.
+    """
+
+    command: ClassVar = "posattn recipe prepare"
+    source: Path | None = option(
+        "read the corpus from FOLDER (default: the recipe's folder or downloads)",
+        None,
+        flag="--from",
+        metavar="FOLDER",
+    )
+    any_size: bool = option("accept a corpus with any number of sentences", False)
+    models: list[str] | None = option(
+        "build only the data that these models of the recipe need (default: all)",
+        None,
+        metavar="MODEL",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(Machines, Training, Seeds, OnCorpora, OfSize, OnRecipe):
+    """Train a model with one or several seeds; options of fairseq-train may follow --."""
+
+    command: ClassVar = "posattn recipe train"
+    model: str = option(MODEL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(Device, Evaluation, Seeds, OnCorpora, OfSize, OnRecipe):
+    """Average checkpoints, translate the test sets, and score them; options of fairseq-train that
+    the run was trained with may follow --.
+    """
+
+    command: ClassVar = "posattn recipe evaluate"
+    model: str | None = option(MODEL, None, positional=True)
+    updates: int | None = option("select the run that was trained for N updates", None, at_least(1))
+    precision: str | None = option(
+        "select the run that was trained with this --precision", None, one_of(*PRECISIONS)
+    )
+    run: str | None = option("evaluate the run in this folder of WORK/runs", None, metavar="FOLDER")
+    baseline: str | None = option(
+        "compare with another model of this size, trained with the same seeds",
+        None,
+        metavar="MODEL",
+    )
+    with_parsing: bool = option("also measure the speed of translation with live parsing", False)
+    on_valid: bool = option("evaluate on the validation set instead of the test sets", False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Machines, Evaluation, Training, Seeds, OnCorpora, OfSize, OnRecipe):
+    """Train and evaluate all models of the recipe, and write tables and a report; options of
+    fairseq-train may follow --.
+    """
+
+    command: ClassVar = "posattn recipe table"
+    size: str | None = option(
+        "use only the models of this size (default: all; demo if there is no GPU)", None
+    )
+    keep: bool = option("store the main score's statistics of each sentence in RECIPE/study", False)
+    from_study: bool = option(
+        "do not train; use the results that --keep stored in RECIPE/study (of all seeds, unless "
+        "--seeds is given); requires the texts written by prepare",
+        False,
+    )
+    models: list[str] | None = option("use only these models of the recipe", None, metavar="MODEL")
+    baseline: list[str] = option(
+        "baseline: compare all models of the same size with MODEL; can be repeated (default: the "
+        "first selected model of each size)",
+        [],
+        action="append",
+        metavar="MODEL",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep(Machines, Evaluation, Training, Seeds, OfSize, OnRecipe):
+    """Train and evaluate a model with several values of an option, and plot the scores; options of
+    fairseq-train may follow --.
+    """
+
+    command: ClassVar = "posattn recipe sweep"
+    size: str | None = option("size of the models (default: the first size in the recipe)", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Print the options of fairseq-train for a preset and a size (demo, small, base or big)."""
+
+    command: ClassVar = "posattn recipe options"
+    model: str = option("preset, without the prefix posattn_")
+    size: str = option(
+        "model size; the settings of demo depend on the number of training sentences"
+    )
+    data: Path = option("data folder written by posattn prepare")
+
+
+@dataclass(frozen=True, kw_only=True)
+class New:
+    """Write a recipe for your own corpus."""
+
+    command: ClassVar = "posattn recipe new"
+    folder: Path = option("write the recipe to this folder, such as mine")
+    source: str = option("source language and suffix of its files, such as en", required=True)
+    target: str = option("target language and suffix of its files, such as de", required=True)
+    corpus: Path = option(
+        "folder with train, valid and test (or test1, test2 and so on) in both languages, such as "
+        "train.en; the files may be compressed",
+        required=True,
+        flag="--from",
+        metavar="FOLDER",
+    )
+
+
+STEPS = (Prepare, Train, Evaluate, Table, Sweep, Options, New)
+
+
+def asked_recipe(words: Sequence[str], description: str | None) -> Any:
+    """Return the request of a step; the words after `--` are its `rest`."""
+    words = list(words)
+    cut = words.index("--") if "--" in words else len(words)
+    return asked_step(STEPS, description, words[:cut], words[cut + 1 :])

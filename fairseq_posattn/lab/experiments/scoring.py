@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import asked
+from fairseq_posattn.io.requests import asked
 from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.corpora import references
 from fairseq_posattn.lab.experiments.recipe import FILE, REMEDY, arguments
@@ -115,7 +115,7 @@ def main_score_of(setup: TranslationSetup, run: Run, test: str) -> ScoreRequest:
     from fairseq_posattn.lab.scoring.score import ScoreRequest
 
     words = arguments({**shared_options(setup, run, test), **ONLY_MAIN})
-    return asked(ScoreRequest, "posattn score", None, [str(run.scored(test)), *words])
+    return asked(ScoreRequest, None, [str(run.scored(test)), *words])
 
 
 def files_of(setup: TranslationSetup, run: Run, test: str) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from fairseq_posattn.errors import InputError, names_like
-from fairseq_posattn.io.argument_types import option, positive
+from fairseq_posattn.io.records import at_least, option
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
@@ -42,14 +42,15 @@ class OnData:
     data: str = option("data folder with the sentences to read", metavar="DATA")
     path: Path = option("checkpoint of the model", required=True)
     user_dir: str | None = option(
-        "import the model's user-defined classes from this folder", None, "", "FOLDER"
+        "import the model's user-defined classes from this folder", None, metavar="FOLDER"
     )
     cpu: bool = option("use the CPU even if a GPU is available", False)
     task: str | None = option("fairseq task (default: the model's training task)", None)
-    gen_subset: str = option("subset of the data (default: %(default)s)", "test", "", "NAME")
+    gen_subset: str = option("subset of the data (default: %(default)s)", "test", metavar="NAME")
     labels_of: Path | None = option(
         "read the dictionaries of labels from this data folder, if they differ from those in DATA",
-        *(None, "", "FOLDER"),
+        None,
+        metavar="FOLDER",
     )
 
     def load(self) -> Loaded:
@@ -60,18 +61,20 @@ class OnData:
 class ExampleRequest(OnData):
     """The options of `posattn examples`."""
 
+    command: ClassVar = "posattn examples"
     sentences: list[int] = option(
         "numbers of the sentences, counted from 0 as in fairseq-generate's S-NUMBER",
         required=True,
     )
-    beam: int = option("beam size (default: %(default)s)", 5, type=positive)
+    beam: int = option("beam size (default: %(default)s)", 5, at_least(1))
     lenpen: float = option("length penalty, as in fairseq-generate (default: %(default)s)", 1.0)
     references: str | None = option(
         "read references from this file, one per line (default: the target side of the data)",
-        *(None, "", "FILE"),
+        None,
+        metavar="FILE",
     )
     trees: str | None = option(
-        "read words and relations from this file, one tree per sentence", None, "", "CONLLU"
+        "read words and relations from this file, one tree per sentence", None, metavar="CONLLU"
     )
     out: Path = option(
         "write the examples to this file (default: %(default)s)", Path("examples.json")
@@ -82,10 +85,12 @@ class ExampleRequest(OnData):
 class HeadRequest(OnData):
     """The options of `posattn heads`."""
 
-    first: int | None = option("read only the first N sentences", None, type=positive)
+    command: ClassVar = "posattn heads"
+    first: int | None = option("read only the first N sentences", None, at_least(1))
     trees: str | None = option(
         "compare attention with the trees in this file, one per sentence (default: those in DATA)",
-        *(None, "", "CONLLU"),
+        None,
+        metavar="CONLLU",
     )
     out: Path = option("write the results to this file (default: %(default)s)", Path("heads.json"))
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import not_negative, option, positive
 from fairseq_posattn.io.numbers import plain_number
+from fairseq_posattn.io.records import at_least, one_of, option
 
 TOP, ALL, MIX = "top", "all", "mix"
 
@@ -27,43 +27,47 @@ def layer(text: str) -> str:
 class ProbeRequest:
     """A request to probe models or to show results; each field is an option of posattn probe."""
 
+    command: ClassVar = "posattn probe"
     data: str | None = option(
         "binarised training data of the models; sentences are segmented in the same way",
+        None,
+        positional=True,
         metavar="DATA",
-        nargs="?",
     )
     path: list[str] = option(
         "checkpoints of the models to probe; those with the same NAME count as runs of one system "
         "(default of NAME: the folder of the checkpoint, or its file name if the folder contains "
         "several of them), e.g. base=a.pt base=b.pt",
-        *([], "", "NAME=PT"),
+        [],
+        metavar="NAME=PT",
     )
     vectors: list[str] = option(
         "also probe sentence vectors of other toolkits: FOLDER/TASK.txt contains one line of "
         "space-separated numbers for each line of the task",
-        *([], "", "NAME=FOLDER"),
+        [],
+        metavar="NAME=FOLDER",
     )
-    tasks: Path | None = option("folder with the tasks", None, metavar="FOLDER", type=Path)
+    tasks: Path | None = option("folder with the tasks", None, metavar="FOLDER")
     task: list[str] | None = option(
         "tasks to use, e.g. SentLen WC (default: all)", None, metavar="NAME"
     )
     trees: Path | None = option(
         "read the trees of TASK.txt from FOLDER/TASK.conllu, which may be compressed (default: "
         "parse the sentences); tasks with changed words are parsed if the folder has no trees",
-        *(None, "", "FOLDER"),
-        type=Path,
+        None,
+        metavar="FOLDER",
     )
     trees_are: str | None = option(
         "origin of the trees in --trees: gold (annotated by people) or parsed (default: as in "
         "tasks.json, if --trees is the folder trees in --tasks)",
         None,
-        choices=("gold", "parsed"),
+        one_of("gold", "parsed"),
     )
     pooling: str = option(
         "how to compute a sentence vector from its pieces: mean (default), max, the last piece, or "
         "the end-of-sentence symbol",
         "mean",
-        choices=("mean", "max", "last", "end"),
+        one_of("mean", "max", "last", "end"),
     )
     layer: str = option(
         "layer to probe: a number (0 is the input of the first layer), top (default), all (one "
@@ -75,18 +79,17 @@ class ProbeRequest:
         "classifier to train: SentEval's as in its code (default) or as in its README (mlp), or a "
         "linear one without hyperparameter tuning",
         "senteval",
-        choices=("senteval", "mlp", "linear"),
+        one_of("senteval", "mlp", "linear"),
     )
     seeds: list[int] = option(
-        "random seeds to train the classifier with (default: 1111)",
-        [1111],
-        type=not_negative,
+        "random seeds to train the classifier with (default: 1111)", [1111], at_least(0)
     )
     heads: list[str] | None = option(
         "probe word vectors and attention heads with the trees of these CoNLL-U files, instead of "
         "--tasks: which words heads attend to, structural probes (Hewitt and Manning 2019), and "
         "word labels with a control task (Hewitt and Liang 2019)",
-        *(None, "", ("TRAIN", "DEV", "TEST")),
+        None,
+        metavar=("TRAIN", "DEV", "TEST"),
         nargs=3,
     )
     gold: bool = option(
@@ -95,37 +98,41 @@ class ProbeRequest:
     rank: int = option(
         "with --heads: rank of the structural probes (default: the width of the vectors)",
         0,
-        type=positive,
+        at_least(1),
     )
     first: int = option(
-        "with --heads: read only the first N sentences of each file", 0, type=positive
+        "with --heads: read only the first N sentences of each file", 0, at_least(1)
     )
     no_untrained: bool = option("do not probe the untrained models", False)
-    json: Path | None = option("write all results to this file", None, type=Path)
+    json: Path | None = option("write all results to this file", None)
     work: Path | None = option(
         "store vectors and parsed sentences in this folder (default: --json with the suffix .work)",
-        *(None, "", "FOLDER"),
-        type=Path,
+        None,
+        metavar="FOLDER",
     )
-    workers: int = option("number of parser processes (default: %(default)s)", 1, type=positive)
-    results: list[str] = option("also show the results in these files", [], "", "JSON")
+    workers: int = option("number of parser processes (default: %(default)s)", 1, at_least(1))
+    results: list[str] = option("also show the results in these files", [], metavar="JSON")
     table: str | None = option(
-        "write the tables to START.md, START.csv and START.tex", None, "", "START"
+        "write the tables to START.md, START.csv and START.tex", None, metavar="START"
     )
     fairseq_task: str | None = option(
-        "fairseq task to load the model with (default: the task of its training)", None, "", "TASK"
+        "fairseq task to load the model with (default: the task of its training)",
+        None,
+        metavar="TASK",
     )
     bpe: str | None = option(
         "if DATA has no prepare.json, segment words with these subword-nmt codes or this "
         "sentencepiece .model (default: as in the training)",
-        *(None, "", "FILE"),
+        None,
+        metavar="FILE",
     )
     moses: str | None = option(
         "tokenise the text as LANGUAGE with Moses before --bpe (default: as in the training)",
-        *(None, "", "LANGUAGE"),
+        None,
+        metavar="LANGUAGE",
     )
     user_dir: str | None = option(
-        "import user-defined classes of the model from this folder", None, "", "FOLDER"
+        "import user-defined classes of the model from this folder", None, metavar="FOLDER"
     )
     cpu: bool = option("use the CPU even if a GPU is available", False)
 
@@ -154,7 +161,7 @@ class ProbeRequest:
             raise InputError("--heads does not support --layer mix; choose a number, top or all")
         of_tasks = "task trees trees_are pooling classifier"
         of_both = "json work workers no_untrained layer seeds bpe moses"
-        plain = ProbeRequest(data=None)
+        plain = ProbeRequest()
         for kind, chosen, names in (
             ("--heads", self.heads, "gold rank first"),
             ("--tasks", self.tasks, of_tasks),

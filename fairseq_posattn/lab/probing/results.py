@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import Open, about, read_record
+from fairseq_posattn.io.records import Open, option, read_record
 from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 
 AGAIN = "make it again with posattn probe"
@@ -165,18 +165,10 @@ class Probes(Open):
     tasks: dict[str, ProbedTask] = has("tasks by name")
     accuracies: list[Accuracy] = has("all accuracies of the tasks")
     treebank: Treebank = may_have("sentences with which words and heads were probed")
-    heads: list[HeadLooks] = field(
-        default_factory=list, metadata=about("what each attention head attends to")
-    )
-    offsets: list[PlaceOffset] = field(
-        default_factory=list, metadata=about("best fixed offsets to parents and children")
-    )
-    relations: list[RelationHead] = field(
-        default_factory=list, metadata=about("best head for each relation")
-    )
-    words: list[WordProbe] = field(
-        default_factory=list, metadata=about("results of probes of word vectors")
-    )
+    heads: list[HeadLooks] = option("what each attention head attends to", [])
+    offsets: list[PlaceOffset] = option("best fixed offsets to parents and children", [])
+    relations: list[RelationHead] = option("best head for each relation", [])
+    words: list[WordProbe] = option("results of probes of word vectors", [])
 
     def __post_init__(self) -> None:
         for accuracy in self.accuracies:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_json_value
-from fairseq_posattn.io.records import as_record
+from fairseq_posattn.io.records import as_record, option
 from fairseq_posattn.io.visible import visible, visible_strings
 from fairseq_posattn.lab.scoring.score_record import (
     VERSION,
@@ -23,6 +24,23 @@ from fairseq_posattn.lab.scoring.score_record import (
 
 TITLE = "Translation quality"
 AGAIN = "write it again with posattn score"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportRequest:
+    """The options of posattn report."""
+
+    command: ClassVar = "posattn report"
+    systems: list[str] = option(
+        "files written by posattn score --json, one per system", metavar="JSON"
+    )
+    out: Path = option("write the report to this file (.html)", required=True)
+    probes: list[str] | None = option(
+        "add the results from these files, which posattn probe --json has written",
+        None,
+        metavar="JSON",
+    )
+    title: str = option("title of the report (default: %(default)s)", TITLE)
 
 
 def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Annotated, Any
 
-from fairseq_posattn.io.records import ABSENT, Limit, about
+from fairseq_posattn.io.records import ABSENT, Limit, option
 
 LARGEST = 1e15  # far above any score; larger numbers cannot be plotted
 
@@ -31,9 +30,9 @@ def has(what: str, key: str | None = None) -> Any:
     what: the description of the field.
     key: its JSON key, if this differs from the name of the field.
     """
-    return field(metadata=about(what, key))
+    return option(what, key=key) if key else option(what)
 
 
 def may_have(what: str) -> Any:
     """Define an optional field with this description; its value is ABSENT if the key is missing."""
-    return field(default=ABSENT, metadata=about(what))
+    return option(what, ABSENT)

@@ -1,105 +1,111 @@
-"""The settings of a parser, and the options of posattn parse and posattn prepare that set them."""
+"""The settings of a parser, and the options of posattn parse."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from fairseq_posattn.io.argument_types import add_fields, option, positive
-from fairseq_posattn.io.records import ABSENT, as_document, at_least, one_of
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.records import ABSENT, as_document, at_least, one_of, option
+from fairseq_posattn.io.requests import options_of
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
+from fairseq_posattn.work.cluster import Cluster
 
 LONG_LINES = ("cut", "skip")
 ON_FAILURE = ("stop", "flat")
 PARSERS = ("stanza", "conllu", "none")
+PARSER, CLUSTER = "parser", "large corpora"  # headings of the options
+DOWNLOAD = "download stanza's models before parsing"
+SHARD_LINES = "cut the text into shards of this many lines (default: %(default)s)"
 REMEDIES = ("on_failure", "several_roots")  # these affect only lines that cannot be parsed
+
+
+def root_option() -> Any:
+    """Return a field for the option --several-roots."""
+    return option(
+        "stop at an input tree with several roots (error, the default), or make the other roots "
+        "children of the first one (first)",
+        "error",
+        one_of(*SEVERAL_ROOTS),
+    )
 
 
 @dataclass(frozen=True)
 class ParserSettings:
     """All settings that affect the trees; they are stored together with the trees."""
 
-    parser: str = field(default="stanza", metadata=one_of(*PARSERS))
-    lang: str = "en"
+    parser: str = option(
+        "parse with stanza (default), or use the trees of --trees (conllu)",
+        "stanza",
+        one_of(*PARSERS),
+        choices=("stanza", "conllu"),
+    )
+    lang: str = option(
+        "set the language of the text, which stanza must support (default: %(default)s)", "en"
+    )
     model_dir: str | None = option(
-        "read stanza's models from this folder (default: stanza's own folder)", None, "", "FOLDER"
+        "read stanza's models from this folder (default: stanza's own folder)",
+        None,
+        metavar="FOLDER",
     )
     package: str = option(
         "parse with this package of stanza's models (default: %(default)s)", "default"
     )
-    tokenized: bool = False
+    tokenized: bool = option(
+        "split the lines at spaces and tabs (default: tokenise with stanza)", False
+    )
     max_words: int = option(
         "do not parse lines of more than this many words as a whole, because the cost is quadratic "
         "in the length (default: %(default)s)",
         250,
-        type=positive,
-        **at_least(1),
+        at_least(1),
     )
     long_lines: str = option(
         "cut lines of more than --max-words words into parts, whose roots become children of the "
         "first part's root (cut, the default), or write no tree for them (skip); the command "
         "reports these lines",
         "cut",
-        choices=LONG_LINES,
-        **one_of(*LONG_LINES),
+        one_of(*LONG_LINES),
     )
     on_failure: str = option(
         "stop at a line on which the parser fails (stop, the default), or write a flat tree for it "
         "and report it (flat)",
         "stop",
-        choices=ON_FAILURE,
-        **one_of(*ON_FAILURE),
+        one_of(*ON_FAILURE),
     )
-    several_roots: str = field(default="error", metadata=one_of(*SEVERAL_ROOTS))
-    no_tags: bool = ABSENT  # whether lemmas, parts of speech and features are omitted
+    several_roots: str = root_option()
+    no_tags: bool = option(
+        "write a smaller file without lemmas, parts of speech and features (probing tasks need "
+        "them)",
+        ABSENT,
+    )
 
     def describe(self) -> dict[str, Any]:
         """Return all settings except REMEDIES, which affect only lines that cannot be parsed."""
         return {name: value for name, value in as_document(self).items() if name not in REMEDIES}
 
 
-PARSE_HELP = "parse with stanza (default), or use the trees of --trees (conllu)"
-PREPARE_HELP = (
-    "parse the source with stanza (default), read one tree per line from PREFIX.conllu, which may "
-    "end in .gz, .xz or .zst (conllu), or make data without trees (none); with --treebank, use the "
-    "treebank's own trees by default"
-)
+@dataclass(frozen=True, kw_only=True)
+class ParseRequest:
+    """The options of posattn parse."""
 
-
-def add_parser_options(group: Any, lang: str | None = None) -> None:
-    """Add the options of a dependency parser to a command line.
-
-    lang: the default language for posattn parse; None to add the options of posattn prepare.
-    """
-    add = group.add_argument
-    add(
-        "--parser",
-        choices=[name for name in PARSERS if name != "none" or lang is None],
-        default="stanza" if lang else None,
-        help=PREPARE_HELP if lang is None else PARSE_HELP,
+    command: ClassVar = "posattn parse"
+    text: str = option("file to parse, one sentence per line; may be .gz, .xz or .zst")
+    out: str = option(
+        "write the trees to this file (.conllu, .conllu.xz or .conllu.zst)", required=True
     )
-    default = lang or "SOURCE"
-    add(
-        "--lang",
-        default=lang,
-        help=f"set the language of the text, which stanza must support (default: {default})",
+    settings: ParserSettings = options_of(ParserSettings, PARSER)
+    download: bool = option(DOWNLOAD, False)
+    shard_lines: int = option(SHARD_LINES, 2000, at_least(1))
+    trees: str | None = option(
+        "with --parser conllu: read the trees from this file", None, metavar="CONLLU"
     )
-    add_fields(group, ParserSettings)
-    add_several_roots(group)
-    add("--download", action="store_true", help="download stanza's models before parsing")
-    add(
-        "--shard-lines",
-        type=positive,
-        default=2000,
-        help="cut the text into shards of this many lines (default: %(default)s)",
-    )
+    cluster: Cluster = options_of(Cluster, CLUSTER)
+    wait: bool = option("on Slurm: exit only after the output is written", False)
+    keep_parts: bool = option("do not delete the shards in OUT.parts", False)
 
-
-def add_several_roots(group: Any) -> None:
-    group.add_argument(
-        "--several-roots",
-        choices=SEVERAL_ROOTS,
-        default="error",
-        help="stop at an input tree with several roots (error, the default), or make the other "
-        "roots children of the first one (first)",
-    )
+    def __post_init__(self) -> None:
+        if (self.settings.parser == "conllu") != (self.trees is not None):
+            raise InputError(
+                "--parser conllu and --trees FILE.conllu require each other; give both or neither"
+            )

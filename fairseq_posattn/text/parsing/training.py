@@ -10,10 +10,10 @@ import io
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import folder_written_whole, full_disk_named, is_used
@@ -21,10 +21,12 @@ from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import read_json, write_json
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.progress import say
+from fairseq_posattn.io.records import one_of, option
+from fairseq_posattn.io.requests import new_folder
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.stanza_parser import StanzaParser, import_stanza
-from fairseq_posattn.text.parsing.trainers import SMALL, Size, options_of, run_trainer
-from fairseq_posattn.text.parsing.treebank import Corpus, Tree, read_trees, spread
+from fairseq_posattn.text.parsing.trainers import SIZES, SMALL, Size, options_of, run_trainer
+from fairseq_posattn.text.parsing.treebank import Corpus, Tree, files_of, read_trees, spread
 from fairseq_posattn.trees.conllu import block
 from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.work.made import Made, Steps, made_before
@@ -37,20 +39,62 @@ TEXT = {"token_f1": "Tokens", "word_f1": "Words"}
 NAMES = {"tokenize": "tokeniser", "mwt": "multiword tokens", "pos": "tagger", "depparse": "parser"}
 
 
-def train_parser(
-    train: Path,
-    dev: Path,
-    lang: str,
-    out: Path,
-    size: Size = SMALL,
-    tokenizer: bool = True,
-    cpu: bool = False,
-    work: Path | None = None,
-) -> dict[str, float]:
+@dataclass(frozen=True, kw_only=True)
+class TrainingRequest:
+    """The options of posattn train-parser."""
+
+    command: ClassVar = "posattn train-parser"
+    treebank: Path | None = option(
+        "folder of a Universal Dependencies treebank, with *-ud-train.conllu and *-ud-dev.conllu "
+        "(may be .gz, .xz or .zst)",
+        None,
+        positional=True,
+        metavar="TREEBANK",
+    )
+    train: Path | None = option(
+        "training file, instead of TREEBANK; requires --dev", None, metavar="CONLLU"
+    )
+    dev: Path | None = option(
+        "development file, used to select the best checkpoint; requires --train",
+        None,
+        metavar="CONLLU",
+    )
+    lang: str = option(
+        "language code, also for posattn parse --lang; stanza need not support this language",
+        required=True,
+    )
+    out: Path = option("write the models to this folder", required=True, type=new_folder)
+    size: str = option(
+        "size of the models and length of training: tiny (for a first try, 5 minutes on one core), "
+        "small (default, 15 minutes on one core) or full (stanza's settings, for a GPU)",
+        SMALL.name,
+        one_of(*SIZES),
+    )
+    no_tokenizer: bool = option(
+        "do not train a tokeniser; the parser then requires tokenised text", False
+    )
+    work: Path | None = option(
+        "folder for intermediate files (default: OUT.work)", None, type=new_folder
+    )
+    cpu: bool = option("use the CPU even if there is a GPU", False)
+
+    def files(self) -> tuple[Path, Path]:
+        """Return the training and development files; raise an InputError if options conflict."""
+        if self.treebank and not (self.train or self.dev):
+            return files_of(self.treebank)
+        if self.treebank or not (self.train and self.dev):
+            raise InputError("give either TREEBANK, or both --train and --dev")
+        return self.train, self.dev
+
+
+def train_parser(request: TrainingRequest) -> dict[str, float]:
     """Train all models, write them to the folder `out`, and return the scores on dev.
 
     If a training run was killed, a call with the same files and options resumes it.
     """
+    train, dev = request.files()
+    out, lang, size = request.out, request.lang, SIZES[request.size]
+    tokenizer = not request.no_tokenizer
     stanza = import_stanza()
     if not LANGUAGE.fullmatch(lang):
         raise InputError(f"--lang {lang} is not a language code; use a code such as cop")
@@ -65,8 +109,8 @@ def train_parser(
                 f"{out}: the folder contains files other than the parser of this treebank, "
                 "language and size; choose another folder, or remove this one"
             )
-        work = work or Path(f"{out}.work")
-        training = Training(train, dev, lang, size, tokenizer, cpu, work)
+        work = request.work or Path(f"{out}.work")
+        training = Training(train, dev, lang, size, tokenizer, request.cpu, work)
         with full_disk_named(work):
             scores = training.scores()
         with folder_written_whole(out, lock=False) as folder:

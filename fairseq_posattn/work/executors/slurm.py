@@ -60,10 +60,10 @@ def submit(work: LineWork, cluster: Cluster) -> None:
     array = f"0-{math.ceil(len(pending) / each) - 1}"
     own: dict[str, Any] = {"array": f"{array}%{cluster.workers}" if cluster.workers else array}
     own |= {"gpus": cluster.gpus} if cluster.gpus else {}
-    job = sbatch(work, cluster, work.step.name, "do", own | cluster.sbatch)
+    job = sbatch(work, cluster, work.step.name, "do", own | dict(cluster.sbatch))
     Jobs(logs, Submitted(job, None, pending, each)).save()
     if work.step.record:
-        own = {"kill-on-invalid-dep": "yes", "array": "0-0", **cluster.for_plain_work.sbatch}
+        own = {"kill-on-invalid-dep": "yes", "array": "0-0", **dict(cluster.for_plain_work.sbatch)}
         last = sbatch(work, cluster, f"{work.step.name}-join", "join", own, job)
         Jobs(logs, Submitted(job, last, pending, each)).save()
 

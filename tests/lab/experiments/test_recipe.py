@@ -14,7 +14,7 @@ from fairseq_posattn.core.attention import AttentionShape, AttentionSpecificatio
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.recipe import CHECKOUT, arguments, read_content, read_recipe
 from fairseq_posattn.lab.experiments.recipe_content import TrialContent
-from fairseq_posattn.lab.experiments.recipe_options import parse_options
+from fairseq_posattn.lab.experiments.recipe_options import asked_recipe
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord
 from fairseq_posattn.lab.experiments.sizes import size_for
 from fairseq_posattn.lab.experiments.translation import Translation
@@ -338,10 +338,10 @@ def test_one_dictionary_of_pieces_is_shared(joined, toy_data, tmp_path):
 
 def test_the_model_may_stand_after_the_options(tmp_path):
     words = ["evaluate", "mine", "--size", "base", "--cpu", "sequence"]
-    assert parse_options(words, "").model == "sequence"
+    assert asked_recipe(words, "").model == "sequence"
     with pytest.raises(SystemExit):
-        parse_options([*words, "another"], "")
-    assert parse_options(["train", "mine", "sequence", "--seeds", "2-2"], "").seeds == [2]
+        asked_recipe([*words, "another"], "")
+    assert asked_recipe(["train", "mine", "sequence", "--seeds", "2-2"], "").all_seeds == [2]
 
 
 @pytest.mark.parametrize(

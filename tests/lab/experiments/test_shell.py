@@ -49,8 +49,8 @@ def test_the_message_of_a_failure_is_whole(tmp_path, monkeypatch, capsys):
     message = f"found {'x' * 190}; do this, and then do that, which mends all of it"
     monkeypatch.setattr(recipe, "experiment_of", lambda _: SimpleNamespace(shell=Shell()))
     monkeypatch.setitem(
-        recipe.STEPS,
-        "table",
+        recipe.OF_EXPERIMENT,
+        recipe.step.Table,
         lambda *_: say(Shell(), tmp_path / ("l" * 90), f"error: {message}", 3),
     )
     monkeypatch.setattr(sys, "argv", ["posattn recipe", "table", "any"])

@@ -21,7 +21,7 @@ from fairseq_cli import train as fairseq_train
 
 from fairseq_posattn.glue.optim.rmsprop import RMSprop
 from fairseq_posattn.glue.tasks.tagging import Curve, TaggingTask
-from fairseq_posattn.io.argument_types import asked
+from fairseq_posattn.io.requests import asked
 from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize
 from support.commands import PATIENCE, PLUGIN, fairseq, run
 from support.in_process import Ended, call, posattn
@@ -64,7 +64,7 @@ def make_data(folder: Path, train: int, others: int, *options: str) -> Path:
         (folder / name).write_text(grammar_treebank(seed, size))
         arguments += [f"--{name}", str(folder / name)]
     arguments += ["--destdir", str(folder / "data"), *options]
-    binarize(asked(TaggingData, "posattn binarize-tagging", None, arguments))
+    binarize(asked(TaggingData, None, arguments))
     return folder / "data"
 
 
@@ -156,7 +156,7 @@ def test_a_grammar_is_learnt_validated_and_tagged(tmp_path):
     assert found["oov_accuracy"] > 99
     assert found["ambiguous_accuracy"] > 99
     gold = (tmp_path / "test").read_text()
-    program = "from fairseq_posattn.cli.tag import command; command()"
+    program = "from fairseq_posattn.cli.main import function_of; function_of('tag')()"
     blank = re.sub(r"(?m)^(\d+\t\w+\tlemma\t)\w+", r"\1_", gold)
     output = run(sys.executable, "-c", program, best, "--out", tmp_path / "out", input=blank).stdout
     assert "error" not in output

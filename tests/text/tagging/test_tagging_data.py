@@ -18,7 +18,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
 from fairseq_posattn.glue.models.san_tagger import SanTaggerConfig
 from fairseq_posattn.glue.tasks.tagging import TaggingConfig, TaggingTask
-from fairseq_posattn.io.argument_types import asked
+from fairseq_posattn.io.requests import asked
 from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize
 from fairseq_posattn.text.tagging.sentences import TaggedSentence, read_tagged
 from fairseq_posattn.text.tagging.vectors import load_vectors
@@ -223,7 +223,7 @@ def options(folder: Path, *extra) -> TaggingData:
     files = [*("--train", folder / "train"), *("--valid", folder / "valid")]
     files += [*("--test", folder / "test"), *("--destdir", folder / "data")]
     words = [str(part) for part in (*files, *extra)]
-    return asked(TaggingData, "posattn binarize-tagging", None, words)
+    return asked(TaggingData, None, words)
 
 
 @pytest.fixture
