@@ -12,7 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 from fairseq_posattn.cli import show
-from fairseq_posattn.io.command_line import run
+from fairseq_posattn.files.command_line import run
 
 DOCS = Path(__file__).resolve().parent
 COMMAND = re.compile(r"^`posattn show (.+)`:\n\n!\[.+\]\((pictures/\w+\.png)\)$", re.MULTILINE)

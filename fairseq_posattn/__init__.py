@@ -7,7 +7,7 @@ fairseq. Therefore, nothing is registered unless fairseq has already been import
 
 import sys
 
-from fairseq_posattn.io.version import __version__ as __version__
+from fairseq_posattn.files.version import __version__ as __version__
 
 if sys.modules.get("fairseq") is not None:
     from fairseq_posattn import plugin  # noqa: F401

@@ -2,7 +2,7 @@
 """Run posattn binarize-tagging from a checkout."""
 
 from fairseq_posattn.cli.binarize_tagging import main
-from fairseq_posattn.io.command_line import run
+from fairseq_posattn.files.command_line import run
 
 if __name__ == "__main__":  # worker processes import this file
     run(main)

@@ -31,7 +31,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))  # the package `support`
 
-from fairseq_posattn.io.atomic import leftovers
+from fairseq_posattn.files.atomic import leftovers
 from support.background import Background
 from support.commands import PLUGIN, ROOT, make_toy_data
 from support.experiments import TINY, Experiment, copy_of, prepared

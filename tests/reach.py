@@ -59,7 +59,7 @@ def sizes() -> dict[str, int]:
     words = [len((ROOT / name).read_text("utf-8").split()) for _, name in files(*DOCUMENTS)]
     return packages | {
         "package": sum(part.lines for part in modules),
-        "files": len(modules),
+        "modules": len(modules),
         "tests": sum(part.lines for part in files("tests/**/*.py", "tests/**/*.sh")),
         "words": sum(words),
         "kilobytes": sum(path.stat().st_size for path in paths) // 1000,

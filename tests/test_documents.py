@@ -133,5 +133,5 @@ def test_mechanisms_and_presets_are_named():
     for name in MECHANISMS:
         assert re.search(rf"^\| [^|]*`{name}`[^|]* \|", readme, re.M)
         assert f"\n### `{name}`\n" in mechanisms
-    for preset in (ROOT / "fairseq_posattn/glue/config/model").glob("*.yaml"):
+    for preset in (ROOT / "fairseq_posattn/fairseq_plugin/config/model").glob("*.yaml"):
         assert f"`posattn_{preset.stem}`" in mechanisms or preset.stem == "transformer", preset

@@ -116,7 +116,7 @@ def test_the_models_of_the_papers_are_the_presets():
     assert found == {f"posattn_{path.stem}": specified(path) for path in PRESETS}
 
 
-MODELS = (PLUGIN / "glue/config/model").glob("*.yaml")
+MODELS = (PLUGIN / "fairseq_plugin/config/model").glob("*.yaml")
 PRESETS = [path for path in MODELS if path.stem != "transformer"]  # the stock model
 
 

@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from fairseq_posattn.lab.scoring.score_document import document
+from fairseq_posattn.scoring.score_document import document
 
 CHECKOUT = Path(__file__).parents[2]
 sys.path.insert(0, str(CHECKOUT / "docs"))

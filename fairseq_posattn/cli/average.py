@@ -6,14 +6,14 @@ The newest checkpoints in RUN are selected by their number of updates (checkpoin
 no file name contains one, by their epoch (checkpoint3.pt).
 """
 
-from fairseq_posattn.glue.requests import AverageRequest
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
+from fairseq_posattn.fairseq_plugin.requests import AverageRequest
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
 
 
 def main() -> None:
     request = asked(AverageRequest, __doc__)
-    from fairseq_posattn.glue.averaging import write_average  # torch would delay --help
+    from fairseq_posattn.fairseq_plugin.averaging import write_average  # torch would delay --help
 
     paths = write_average(request)
     print(f"{request.out} is the mean of {', '.join(path.name for path in paths)}")

@@ -7,8 +7,8 @@ The options are those of fairseq-preprocess. Each source file PREFIX.SRC needs a
 PREFIX.SRC.trees in the same folder; posattn project writes these files.
 """
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.visible import visible
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.visible import visible
 
 
 def main() -> None:

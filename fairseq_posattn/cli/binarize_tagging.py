@@ -7,15 +7,15 @@ Input files are in CoNLL-U format (choose the tags with --column upos or --colum
 two columns, the word and its tag. They may be compressed (.gz, .xz or .zst).
 """
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.io.visible import visible
-from fairseq_posattn.preparation.tagging_data import TaggingData
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.files.visible import visible
+from fairseq_posattn.tagging.options import TaggingData
 
 
 def main() -> None:
     data = asked(TaggingData, __doc__)
-    from fairseq_posattn.preparation.binarize_tagging import binarize, describe
+    from fairseq_posattn.tagging.binarize import binarize, describe
 
     print(visible(f"{data.destdir}: {describe(binarize(data))}"))
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.records import option
-from fairseq_posattn.io.requests import UsageError, asked
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.records import option
+from fairseq_posattn.files.requests import UsageError, asked
 
 if TYPE_CHECKING:
     from fairseq_posattn.testing import Outcome

@@ -5,15 +5,15 @@ posattn examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out example
 
 from __future__ import annotations
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.files import write_json
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.lab.inspection.model import ExampleRequest
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.files import write_json
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.inspection.model import ExampleRequest
 
 
 def main() -> None:
     request = asked(ExampleRequest, __doc__)
-    from fairseq_posattn.lab.inspection.examples import examples
+    from fairseq_posattn.inspection.examples import examples
 
     write_json(request.out, examples(request), ensure_ascii=False, indent=1)
 

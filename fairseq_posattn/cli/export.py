@@ -10,15 +10,15 @@ Use posattn translate to translate text with the exported folder.
 
 from __future__ import annotations
 
-from fairseq_posattn.doors.exported import ExportRequest, import_ctranslate2
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.integrations.exported import ExportRequest, import_ctranslate2
 
 
 def main() -> None:
     request = asked(ExportRequest, __doc__)
     import_ctranslate2()  # if it is not installed, fail before the slow import of torch
-    from fairseq_posattn.doors.export import export
+    from fairseq_posattn.integrations.export import export
 
     about = export(request)
     print(

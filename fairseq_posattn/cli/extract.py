@@ -6,9 +6,9 @@ dependency relations and parts of speech.
 posattn extract train.conllu.xz --out work/train
 """
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.io.visible import visible
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.files.visible import visible
 from fairseq_posattn.preparation.treebanks import ExtractRequest, extract
 
 

@@ -11,8 +11,8 @@ from importlib import import_module
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.requests import Parser
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.requests import Parser
 
 
 def run(program: str) -> None:
@@ -25,7 +25,7 @@ def run_fairseq(program: str) -> None:
     if not any(argument.split("=")[0] == "--user-dir" for argument in sys.argv[1:]):
         sys.argv += ["--user-dir", str(Path(__file__).parents[1])]
     module = import_module(f"fairseq_cli.{program}")
-    refusals = import_module("fairseq_posattn.glue.patches.refusals")
+    refusals = import_module("fairseq_posattn.fairseq_plugin.patches.refusals")
     import_module("fairseq_posattn.plugin")  # --user-dir skips a package that is imported already
     logging.getLogger("fairseq.utils").addFilter(is_news)
     log_to_stdout(program)
@@ -55,9 +55,9 @@ def own_help(program: str) -> str:
 
     from fairseq_posattn.core import attention
     from fairseq_posattn.core.positions.registry import describe
-    from fairseq_posattn.glue.criterions.tree_supervised import TreeSupervisedConfig
-    from fairseq_posattn.glue.models.config import OwnOptions
-    from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
+    from fairseq_posattn.fairseq_plugin.criterions.tree_supervised import TreeSupervisedConfig
+    from fairseq_posattn.fairseq_plugin.models.config import OwnOptions
+    from fairseq_posattn.fairseq_plugin.tasks.translation_config import StructuredTranslationConfig
 
     about = f"fairseq-{program} with the plug-in. fairseq's own options are listed at the end."
     parser = Parser(prog=f"posattn {program}", description=about)

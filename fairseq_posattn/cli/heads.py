@@ -9,16 +9,16 @@ these values to the report.
 
 from __future__ import annotations
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.files import write_json
-from fairseq_posattn.io.records import as_document
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.lab.inspection.model import HeadRequest
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.files import write_json
+from fairseq_posattn.files.records import as_document
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.inspection.model import HeadRequest
 
 
 def main() -> None:
     request = asked(HeadRequest, __doc__)
-    from fairseq_posattn.lab.inspection.heads import heads
+    from fairseq_posattn.inspection.heads import heads
 
     write_json(request.out, as_document(heads(request)), indent=1)
 

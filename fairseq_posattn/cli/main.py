@@ -91,7 +91,7 @@ def usage() -> str:
 
 
 def versions() -> str:
-    from fairseq_posattn.io.version import __version__
+    from fairseq_posattn.files.version import __version__
 
     names = metadata.packages_distributions()  # fairseq may be installed as ve_fairseq
     lines = [f"fairseq_posattn {__version__}", f"Python {platform.python_version()}"]
@@ -107,7 +107,7 @@ def function_of(name: str):
     """Import and return the function that runs a subcommand on `sys.argv`."""
     if name in FAIRSEQ:
         return getattr(import_module("fairseq_posattn.cli.fairseq_programs"), name)
-    from fairseq_posattn.io.command_line import run
+    from fairseq_posattn.files.command_line import run
 
     module = import_module(f"fairseq_posattn.cli.{name.replace('-', '_')}")
     return partial(run, module.main)

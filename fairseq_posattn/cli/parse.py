@@ -6,8 +6,8 @@ r"""Parse a text into CoNLL-U, with exactly one tree per input line, in the same
 You can interrupt the command at any time; run it again to resume.
 """
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
 from fairseq_posattn.text.parsing.options import ParseRequest
 
 

@@ -8,8 +8,8 @@ again to resume. The settings are stored in data/prepare.json, so that new text 
 identically.
 """
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
 from fairseq_posattn.preparation.request import PreparationRequest
 
 

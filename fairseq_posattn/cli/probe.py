@@ -14,25 +14,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.lab.probing.request import ProbeRequest
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.lock import locked
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.probing.request import ProbeRequest
 
 
 def main() -> None:
     request = asked(ProbeRequest, __doc__)
     request.refuse_incomplete()
-    from fairseq_posattn.io.files import write_json
-    from fairseq_posattn.io.records import as_document
-    from fairseq_posattn.lab.probing.results import read_probes
-    from fairseq_posattn.lab.probing.tables import Results, all_tables
-    from fairseq_posattn.lab.scoring.tables import markdown, write_tables
+    from fairseq_posattn.files.files import write_json
+    from fairseq_posattn.files.records import as_document
+    from fairseq_posattn.probing.results import read_probes
+    from fairseq_posattn.probing.tables import Results, all_tables
+    from fairseq_posattn.scoring.tables import markdown, write_tables
 
     others, paths = [read_probes(path) for path in request.results], [*request.results]
     if request.json and (request.path or request.vectors):
-        from fairseq_posattn.lab.probing.task_probing import TaskProbing
-        from fairseq_posattn.lab.probing.treebank import TreebankProbing
+        from fairseq_posattn.probing.task_probing import TaskProbing
+        from fairseq_posattn.probing.treebank import TreebankProbing
 
         with locked(request.json):
             found = (TreebankProbing if request.heads else TaskProbing)(request).run()

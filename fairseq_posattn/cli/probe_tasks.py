@@ -15,11 +15,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.progress import say
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.lab.probing.making.settings import ProbeTasksRequest
-from fairseq_posattn.lab.probing.tasks import task_called
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.probing.making.settings import ProbeTasksRequest
+from fairseq_posattn.probing.tasks import task_called
 
 
 def main() -> None:
@@ -27,8 +27,8 @@ def main() -> None:
     if request.check:
         check(request.check, request.task)
         return
-    from fairseq_posattn.lab.probing.making.make import make, show
-    from fairseq_posattn.lab.probing.making.rules import RULES
+    from fairseq_posattn.probing.making.make import make, show
+    from fairseq_posattn.probing.making.rules import RULES
 
     tasks = [task_called(name) for name in request.task or RULES]
     for task in tasks:
@@ -50,7 +50,7 @@ def main() -> None:
 
 def check(folder: Path, tasks: list[str] | None) -> None:
     """Check a task folder; raise an InputError if errors are found."""
-    from fairseq_posattn.lab.probing.check import check_folder
+    from fairseq_posattn.probing.check import check_folder
 
     if faults := check_folder(folder, tasks, say):
         raise InputError(f"{folder}: {faults} fault(s) found; they are listed above")

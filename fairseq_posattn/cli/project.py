@@ -13,8 +13,8 @@ reads. Use the second command for sentencepiece, whose pieces are learnt from un
         --sentencepiece work/model
 """
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
 from fairseq_posattn.preparation.project import ProjectionRequest, project
 
 

@@ -17,20 +17,20 @@ from shlex import join
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.progress import say
-from fairseq_posattn.io.visible import visible
-from fairseq_posattn.lab.experiments import recipe_options as step
+from fairseq_posattn.experiments import recipe_options as step
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.visible import visible
 
 
 def experiment_of(request: step.OnRecipe) -> Any:
     """Return the experiment; raise an InputError if the options do not match its recipe."""
-    from fairseq_posattn.lab.experiments.commands import Shell
-    from fairseq_posattn.lab.experiments.experiment import Settings
-    from fairseq_posattn.lab.experiments.machine import Machine
-    from fairseq_posattn.lab.experiments.recipe import recipe_file
-    from fairseq_posattn.lab.experiments.translation import Translation
-    from fairseq_posattn.lab.experiments.trials import trial_class
+    from fairseq_posattn.experiments.commands import Shell
+    from fairseq_posattn.experiments.experiment import Settings
+    from fairseq_posattn.experiments.machine import Machine
+    from fairseq_posattn.experiments.recipe import recipe_file
+    from fairseq_posattn.experiments.translation import Translation
+    from fairseq_posattn.experiments.trials import trial_class
 
     shell, file = Shell(request.dry_run), recipe_file(request.recipe)
     work = (request.work or file.parent / "work").absolute()
@@ -54,8 +54,8 @@ def shared(kind: Any, request: step.OnRecipe) -> dict[str, Any]:
 
 def say_whose_code_runs(folder: Path) -> None:
     """Warn that the Python files of a recipe run with all of the user's permissions."""
-    from fairseq_posattn.lab.experiments.corpora import SPECIAL
-    from fairseq_posattn.lab.experiments.trials import TRIAL
+    from fairseq_posattn.experiments.corpora import SPECIAL
+    from fairseq_posattn.experiments.trials import TRIAL
 
     for path in (folder / TRIAL, folder / SPECIAL):
         if path.exists():
@@ -113,8 +113,8 @@ def sweep(experiment: Any, request: step.Sweep) -> None:
 
 
 def new(request: step.New) -> None:
-    from fairseq_posattn.lab.experiments.commands import called
-    from fairseq_posattn.lab.experiments.new_recipe import new_recipe
+    from fairseq_posattn.experiments.commands import called
+    from fairseq_posattn.experiments.new_recipe import new_recipe
 
     path = new_recipe(request.folder, request.source, request.target, request.corpus)
     print(f"{path}: the recipe was written; continue with {called('prepare', request.folder)}")
@@ -125,7 +125,7 @@ def options_of_training(request: step.Options) -> None:
 
     They contain no spaces or quotes, so `$(posattn recipe options ...)` can be used in a shell.
     """
-    from fairseq_posattn.lab.experiments.training_options import options_for
+    from fairseq_posattn.experiments.training_options import options_for
 
     words = options_for(request.model, request.size, request.data)
     print(*(word.strip("()").replace(" ", "") for word in words))
@@ -140,7 +140,7 @@ OF_EXPERIMENT: dict[type, Any] = {
 
 def main() -> None:
     """Run a step of the recipe; if one of its commands fails, exit with the same exit code."""
-    from fairseq_posattn.lab.experiments.commands import CommandFailed
+    from fairseq_posattn.experiments.commands import CommandFailed
 
     request = step.asked_recipe(sys.argv[1:], __doc__)
     if alone := ALONE.get(type(request)):

@@ -5,13 +5,13 @@ posattn score HYPOTHESES --references REF --target-lang de --baseline BASE --jso
 
 from __future__ import annotations
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.files import write_json
-from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.records import as_document
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.lab.scoring import on_screen
-from fairseq_posattn.lab.scoring.score import ScoreRequest, score
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.files import write_json
+from fairseq_posattn.files.lock import locked
+from fairseq_posattn.files.records import as_document
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.scoring import on_screen
+from fairseq_posattn.scoring.score import ScoreRequest, score
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ With sentencepiece, on text that need not be tokenised:
     posattn segment apply train.en --sentencepiece work/model --out work/train.en
 """
 
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.requests import asked_step
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.requests import asked_step
 from fairseq_posattn.preparation.segment import ApplyRequest, LearnRequest, run
 
 

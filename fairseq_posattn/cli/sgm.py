@@ -5,11 +5,11 @@ posattn sgm FILE --out TEXT
 
 from __future__ import annotations
 
-from fairseq_posattn.io.atomic import written_whole
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.lab.scoring.metrics.sgm import read_set, read_sets
-from fairseq_posattn.lab.scoring.requests import SgmRequest
+from fairseq_posattn.files.atomic import written_whole
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.scoring.metrics.sgm import read_set, read_sets
+from fairseq_posattn.scoring.requests import SgmRequest
 
 
 def main() -> None:

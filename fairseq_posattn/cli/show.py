@@ -18,18 +18,18 @@ import sys
 from typing import TYPE_CHECKING
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.lab.inspection.request import ShowRequest
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.inspection.request import ShowRequest
 
 if TYPE_CHECKING:
-    from fairseq_posattn.lab.inspection.picture import Picture
+    from fairseq_posattn.inspection.picture import Picture
     from fairseq_posattn.trees.sentence import Sentence
 
 
 def chosen_sentence(request: ShowRequest) -> tuple[str, Sentence]:
     """Return the text and the words of the chosen sentence, or of the built-in example."""
-    from fairseq_posattn.lab.inspection.sentence import BUILT_IN, sentence_of_file, sentence_of_text
+    from fairseq_posattn.inspection.sentence import BUILT_IN, sentence_of_file, sentence_of_text
 
     if request.number is not None and request.conllu is None:
         raise InputError(
@@ -46,11 +46,11 @@ def chosen_sentence(request: ShowRequest) -> tuple[str, Sentence]:
 def chosen_picture(request: ShowRequest) -> Picture:
     text, sentence = chosen_sentence(request)
     if request.path is not None:
-        from fairseq_posattn.lab.inspection.trained import trained_picture  # it needs fairseq
+        from fairseq_posattn.inspection.trained import trained_picture  # it needs fairseq
 
         data, user_dir = request.data, request.user_dir
         return trained_picture(request.path, text, sentence, request.layer, data, user_dir)
-    from fairseq_posattn.lab.inspection.picture import make_picture
+    from fairseq_posattn.inspection.picture import make_picture
     from fairseq_posattn.testing.own_modules import imported_from
 
     if request.user_dir is not None:
@@ -61,7 +61,7 @@ def chosen_picture(request: ShowRequest) -> Picture:
 
 def main() -> None:
     request = asked(ShowRequest, __doc__)
-    from fairseq_posattn.lab.inspection.figure import checked_kind, write
+    from fairseq_posattn.inspection.figure import checked_kind, write
 
     kind = checked_kind(request.out)
     picture = chosen_picture(request)

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import written_whole
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.files import open_to_read
-from fairseq_posattn.io.paths import refuse_unwritable
-from fairseq_posattn.io.records import at_least, one_of, option
-from fairseq_posattn.io.requests import asked
+from fairseq_posattn.files.atomic import written_whole
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.files import open_to_read
+from fairseq_posattn.files.paths import refuse_unwritable
+from fairseq_posattn.files.records import at_least, one_of, option
+from fairseq_posattn.files.requests import asked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +80,7 @@ class TextTagger:
         from fairseq import checkpoint_utils, utils
 
         from fairseq_posattn import plugin  # noqa: F401
-        from fairseq_posattn.glue.user_dir import import_user_dir
+        from fairseq_posattn.fairseq_plugin.user_dir import import_user_dir
 
         import_user_dir(user_dir)
         if not Path(path).is_file():
@@ -121,7 +121,7 @@ class TextTagger:
         """Return the tags of sentence parts that do not exceed the model's maximum length."""
         import torch
 
-        from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
+        from fairseq_posattn.tagging.dataset import TaggingDataset
 
         words = [torch.tensor(self.vocabulary.words.numbers(piece)) for _, piece in pieces]
         chars = [torch.tensor(self.vocabulary.spellings(piece)) for _, piece in pieces]
@@ -162,7 +162,7 @@ def load_state(path: str) -> dict:
 
 def main() -> None:
     request = asked(TagRequest, __doc__)
-    from fairseq_posattn.text.tagging.text import read_text
+    from fairseq_posattn.tagging.new_text import read_text
 
     if request.out:
         refuse_unwritable(Path(request.out))

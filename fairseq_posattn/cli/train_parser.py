@@ -6,8 +6,8 @@ r"""Train stanza models (for --model-dir) on a treebank of any language, with st
 You can interrupt the command at any time; run it again to resume.
 """
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
 from fairseq_posattn.text.parsing.training import TrainingRequest, train_parser
 
 NAMES = {

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.files import decoded
-from fairseq_posattn.io.records import between, option
-from fairseq_posattn.io.requests import asked
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.files import decoded
+from fairseq_posattn.files.records import between, option
+from fairseq_posattn.files.requests import asked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class TranslationRequest:
 
 
 def main() -> None:
-    from fairseq_posattn.doors.exported import Translator
+    from fairseq_posattn.integrations.exported import Translator
 
     request = asked(TranslationRequest, __doc__)
     translator = Translator(request.folder, request.threads)

@@ -7,8 +7,8 @@ same model trained on control trees. Only the columns HEAD, DEPREL and DEPS chan
 has the same options, and applies the same control to new text.
 """
 
-from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.requests import asked
+from fairseq_posattn.files.command_line import run
+from fairseq_posattn.files.requests import asked
 from fairseq_posattn.preparation.treebanks import ControlRequest, control_treebank
 
 

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from fairseq_posattn.io.numbers import decimal_number, plain_number
-from fairseq_posattn.io.records import LIMIT, limit, shown, without_none
+from fairseq_posattn.files.numbers import decimal_number, plain_number
+from fairseq_posattn.files.records import LIMIT, limit, shown, without_none
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -41,7 +41,7 @@ def option(default: Value, meaning: str, limit: Mapping[str, Any] = MappingProxy
         size: int = option(3, "number of keys in the window", at_least(1))
 
     limit: field metadata that restricts the values, for example the result of `at_least` or `limit`
-        in `fairseq_posattn.io.records`.
+        in `fairseq_posattn.files.records`.
     """
     return dataclasses.field(default=default, metadata={"help": meaning, **limit})
 

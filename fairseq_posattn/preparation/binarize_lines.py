@@ -12,12 +12,12 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
 from fairseq.tokenizer import tokenize_line
 
-from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
-from fairseq_posattn.glue.data.tree_files import join_tree_files
-from fairseq_posattn.io.atomic import folder_written_whole
+from fairseq_posattn.fairseq_plugin.data.label_dictionaries import LabelDictionaries
+from fairseq_posattn.fairseq_plugin.data.tree_files import join_tree_files
+from fairseq_posattn.files.atomic import folder_written_whole
+from fairseq_posattn.jobs.lines import Answer, Files, Part
 from fairseq_posattn.preparation import binarize
 from fairseq_posattn.trees.lines import read_trees
-from fairseq_posattn.work.lines import Answer, Files, Part
 
 TREES = ".trees"
 TREE_FILE = ".tree.bin"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import option
+from fairseq_posattn.files.records import option
 
 ALIGN = "align"  # the suffix of alignment files, and the CoNLL-U comment with an alignment
 

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.io.progress import say
-from fairseq_posattn.io.records import at_least, between, one_of, option
+from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.records import at_least, between, one_of, option
+from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.preparation.corpus import ALIGN, Corpus, Treebanks
 from fairseq_posattn.text.languages import find, lacks_spaces
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
-from fairseq_posattn.work.cluster import Cluster
 
 TARGET_SEGMENTER = "segmenter.target"
 STEP_SHARD = 25  # shards of other steps have this many times the lines of a parser shard

@@ -8,14 +8,14 @@ from itertools import accumulate, product
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import written_together, written_whole
-from fairseq_posattn.io.files import count_lines, read_lines, same_number_of_lines
-from fairseq_posattn.io.numbers import plain_numbers
-from fairseq_posattn.io.progress import progress, say
+from fairseq_posattn.files.atomic import written_together, written_whole
+from fairseq_posattn.files.files import count_lines, read_lines, same_number_of_lines
+from fairseq_posattn.files.numbers import plain_numbers
+from fairseq_posattn.files.progress import progress, say
+from fairseq_posattn.jobs.lines import Part
 from fairseq_posattn.preparation.job import Limits
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.projection import words_of_pieces
-from fairseq_posattn.work.lines import Part
 
 
 def rewrite_lines(change: Callable[[str], str], part: Part) -> None:

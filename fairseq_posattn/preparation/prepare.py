@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.files import same_number_of_lines
-from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.paths import refuse_file, refuse_separator
-from fairseq_posattn.io.progress import say
+from fairseq_posattn.files.files import same_number_of_lines
+from fairseq_posattn.files.lock import locked
+from fairseq_posattn.files.paths import refuse_file, refuse_separator
+from fairseq_posattn.files.progress import say
+from fairseq_posattn.jobs.lines import LineStep
 from fairseq_posattn.preparation import segment
 from fairseq_posattn.preparation.corpus import ALIGN
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders
@@ -36,7 +37,6 @@ from fairseq_posattn.preparation.treebanks import ExtractRequest, extract
 from fairseq_posattn.text.parsing.run import parse_step, show_notes
 from fairseq_posattn.text.parsing.stanza_parser import download
 from fairseq_posattn.text.pipeline import TextPipeline
-from fairseq_posattn.work.lines import LineStep
 
 
 class PreparationRun:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import written_whole
-from fairseq_posattn.io.files import read_lines, same_number_of_lines
-from fairseq_posattn.io.paths import refuse_unwritable
-from fairseq_posattn.io.progress import progress
-from fairseq_posattn.io.records import one_of, option
+from fairseq_posattn.files.atomic import written_whole
+from fairseq_posattn.files.files import read_lines, same_number_of_lines
+from fairseq_posattn.files.paths import refuse_unwritable
+from fairseq_posattn.files.progress import progress
+from fairseq_posattn.files.records import one_of, option
+from fairseq_posattn.jobs.lines import Part
 from fairseq_posattn.text.parsing.options import root_option
 from fairseq_posattn.text.segmenters import SentencePiece
 from fairseq_posattn.trees import projection
@@ -27,7 +28,6 @@ from fairseq_posattn.trees.lines import (
     tree_line,
 )
 from fairseq_posattn.trees.sentence import Sentence, Tags, Tree, labels_of, of_tokens, shortened
-from fairseq_posattn.work.lines import Part
 
 
 @dataclass(frozen=True)

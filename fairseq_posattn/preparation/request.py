@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import ClassVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import ABSENT, at_least, one_of, option
-from fairseq_posattn.io.requests import UsageError, new_folder, options_of
+from fairseq_posattn.files.records import ABSENT, at_least, one_of, option
+from fairseq_posattn.files.requests import UsageError, new_folder, options_of
+from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.preparation.corpus import Corpus, Treebanks
 from fairseq_posattn.preparation.job import DataOptions, Job, Learning, Limits, suited_segmenter
 from fairseq_posattn.text.languages import language
 from fairseq_posattn.text.parsing.options import DOWNLOAD, PARSERS, SHARD_LINES, ParserSettings
 from fairseq_posattn.text.pipeline import SEGMENTERS, TARGET_TOKENIZERS, TOKENIZERS, TextConfig
 from fairseq_posattn.trees.control import TreeControl
-from fairseq_posattn.work.cluster import Cluster
 
 TEXT, PARSER, PIECES = "text", "parser", "pieces"  # headings of the options
 

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.jobs.lines import Answer, Combine, LineStep, concatenate_all
+from fairseq_posattn.jobs.made import File, Steps
+from fairseq_posattn.jobs.running import discard, do_lines
 from fairseq_posattn.preparation.job import Job
-from fairseq_posattn.work.lines import Answer, Combine, LineStep, concatenate_all
-from fairseq_posattn.work.made import File, Steps
-from fairseq_posattn.work.running import discard, do_lines
 
 
 class StepsByLines(Steps):

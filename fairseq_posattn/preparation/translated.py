@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import written_together
-from fairseq_posattn.io.progress import progress, say
+from fairseq_posattn.files.atomic import written_together
+from fairseq_posattn.files.progress import progress, say
 from fairseq_posattn.preparation.corpus import ALIGN, Treebanks
 from fairseq_posattn.trees.conllu import (
     ConlluBlock,

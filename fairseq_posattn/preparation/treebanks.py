@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
 
-from fairseq_posattn.io.atomic import replaced_whole, written_together
-from fairseq_posattn.io.files import open_to_write
-from fairseq_posattn.io.progress import progress, say
-from fairseq_posattn.io.records import option
-from fairseq_posattn.io.requests import options_of
+from fairseq_posattn.files.atomic import replaced_whole, written_together
+from fairseq_posattn.files.files import open_to_write
+from fairseq_posattn.files.progress import progress, say
+from fairseq_posattn.files.records import option
+from fairseq_posattn.files.requests import options_of
 from fairseq_posattn.text.parsing.options import root_option
 from fairseq_posattn.trees.conllu import (
     DEPREL,

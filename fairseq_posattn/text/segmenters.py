@@ -10,8 +10,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.io.numbers import plain_numbers
+from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.numbers import plain_numbers
 from fairseq_posattn.trees.projection import SEPARATOR, Span, dense, spans, without_separators
 from fairseq_posattn.trees.sentence import OPEN_BOX, escape_whitespace
 

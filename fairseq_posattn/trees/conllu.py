@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.io.numbers import first_odd, plain_numbers
+from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.numbers import first_odd, plain_numbers
 from fairseq_posattn.trees.checks import TreeError, tree_fault, with_one_root
 from fairseq_posattn.trees.sentence import (
     NO_TAGS,

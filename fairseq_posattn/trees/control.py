@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import at_least, between, one_of, option
+from fairseq_posattn.files.records import at_least, between, one_of, option
 from fairseq_posattn.trees.checks import flat_tree
 from fairseq_posattn.trees.sentence import Sentence, escape_whitespace
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.io.numbers import first_odd, plain_numbers
+from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.numbers import first_odd, plain_numbers
 from fairseq_posattn.trees.checks import TreeError, checked_tree
 from fairseq_posattn.trees.sentence import Labels, Tree
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_posattn.io.atomic import replaced_together
+from fairseq_posattn.files.atomic import replaced_together
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.store_format import (
     BLOCK,

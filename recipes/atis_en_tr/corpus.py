@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from fairseq_posattn.io.atomic import written_whole
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.experiments.corpora import Collector
+from fairseq_posattn.experiments.corpora import Collector
+from fairseq_posattn.files.atomic import written_whole
+from fairseq_posattn.files.files import read_lines
 
 ORDER = "order"
 

@@ -38,7 +38,7 @@ from fairseq_posattn.core.attention import (
     attend,
 )
 from fairseq_posattn.core.source_tree import SourceTree
-from fairseq_posattn.io import command_line
+from fairseq_posattn.files import command_line
 
 WINDOWS = ["window(size=11)", "window(size=11, across=3)"]
 FUSED, EXPLICIT = "full, fused", "full, single steps"

@@ -22,14 +22,14 @@ import torch
 from sacrebleu import corpus_bleu
 from setting import in_turns, interval, report, seconds, times_faster
 
-from fairseq_posattn.doors.export import export
-from fairseq_posattn.doors.exported import ExportRequest, Translator
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.io.records import at_least, option
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.lab.inspection.model import OnData
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.records import at_least, option
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.inspection.model import OnData
+from fairseq_posattn.integrations.export import export
+from fairseq_posattn.integrations.exported import ExportRequest, Translator
 from fairseq_posattn.text.live.segmented import PipelineCodec
 from fairseq_posattn.text.pipeline import TextPipeline
 

@@ -30,7 +30,7 @@ from setting import (
 )
 from torch.profiler import ProfilerActivity, profile
 
-from fairseq_posattn.io import command_line
+from fairseq_posattn.files import command_line
 
 DEFAULT = ["sequence + tree_depth / relative + tree_relative"]
 KINDS = {  # parts of the names of torch's operations

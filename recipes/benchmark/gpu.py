@@ -34,10 +34,10 @@ from train_speed import DEFAULT as SPECIFICATIONS
 from fairseq_posattn.core.attention import MECHANISMS
 from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, moved, real_pieces
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.atomic import written_whole
-from fairseq_posattn.io.files import write_json
-from fairseq_posattn.lab.scoring.training_log import measured_in
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.atomic import written_whole
+from fairseq_posattn.files.files import write_json
+from fairseq_posattn.scoring.training_log import measured_in
 from fairseq_posattn.testing import NotApplicable, examples_of
 from fairseq_posattn.testing.layer import attention
 from fairseq_posattn.testing.outcomes import BrokenPromise

@@ -48,7 +48,7 @@ from fairseq_posattn.core.attention import (
     AttentionSpecification,
     attend,
 )
-from fairseq_posattn.io import command_line
+from fairseq_posattn.files import command_line
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 # flash-attn supports half precision only.

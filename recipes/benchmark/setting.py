@@ -20,10 +20,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn
 from fairseq_posattn.core.attention import AttentionSpecification
-from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
-from fairseq_posattn.glue.data.tree_files import write_tree_file
-from fairseq_posattn.io.files import write_json
-from fairseq_posattn.lab.scoring.statistics import median_interval
+from fairseq_posattn.fairseq_plugin.data.label_dictionaries import LabelDictionaries
+from fairseq_posattn.fairseq_plugin.data.tree_files import write_tree_file
+from fairseq_posattn.files.files import write_json
+from fairseq_posattn.scoring.statistics import median_interval
 from fairseq_posattn.trees.sentence import Labels, Tree
 
 PLUGIN = str(Path(fairseq_posattn.__file__).parent)

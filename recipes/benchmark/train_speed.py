@@ -35,7 +35,7 @@ from setting import (
     times_faster,
 )
 
-from fairseq_posattn.io import command_line
+from fairseq_posattn.files import command_line
 
 DEFAULT = [
     "window@0-2",

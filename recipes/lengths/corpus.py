@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from fairseq_posattn.io.atomic import written_whole
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.experiments.corpora import Collector
+from fairseq_posattn.experiments.corpora import Collector
+from fairseq_posattn.files.atomic import written_whole
+from fairseq_posattn.files.files import read_lines
 
 TEST, JOINED = "test_2016_flickr", "joined"
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.experiments.recipe import read_recipe
-from fairseq_posattn.lab.scoring.metrics.runs import Samples, counted_by, interval, run_scores
-from fairseq_posattn.lab.scoring.tables import Table, markdown
+from fairseq_posattn.experiments.recipe import read_recipe
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.scoring.metrics.runs import Samples, counted_by, interval, run_scores
+from fairseq_posattn.scoring.tables import Table, markdown
 
 HERE = Path(__file__).parent
 BINS = ((1, 12), (13, 16), (17, 22), (23, 1000))

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.atomic import replaced_whole
-from fairseq_posattn.lab.inspection.model import load
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.atomic import replaced_whole
+from fairseq_posattn.inspection.model import load
 
 INCHES_OF_A_WORD, MARGIN = 0.22, 1.4
 

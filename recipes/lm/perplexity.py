@@ -24,9 +24,9 @@ import torch
 from counting import AS_PUBLISHED, WORDS_READ, as_published
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.files import read_json, write_json
-from fairseq_posattn.lab.inspection.model import Loaded, load
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.files import read_json, write_json
+from fairseq_posattn.inspection.model import Loaded, load
 
 SENTENCES = 100  # batch size
 

@@ -21,10 +21,10 @@ from counting import AS_PUBLISHED, WORDS_READ, as_published
 from sentences import Splitter, by_punkt, by_rules, punkt_is_there
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.atomic import folder_written_whole, written_whole
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.experiments.corpora import PACKED
+from fairseq_posattn.experiments.corpora import PACKED
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.atomic import folder_written_whole, written_whole
+from fairseq_posattn.files.files import read_lines
 
 SPLITS = ("train", "valid", "test")
 FILES = {"ptb": "ptb.{split}.txt", "wikitext-2": "wiki.{split}.tokens"}

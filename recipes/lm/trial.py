@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.files import read_json
-from fairseq_posattn.lab.experiments.corpora import PACKED
-from fairseq_posattn.lab.experiments.machine import Machine, Share
-from fairseq_posattn.lab.experiments.recipe_content import Options, TrialRow
-from fairseq_posattn.lab.experiments.runs import Run
-from fairseq_posattn.lab.experiments.trials import Results, Trial
-from fairseq_posattn.lab.scoring.tables import NONE, Cell, Table, mean_cell
+from fairseq_posattn.experiments.corpora import PACKED
+from fairseq_posattn.experiments.machine import Machine, Share
+from fairseq_posattn.experiments.recipe_content import Options, TrialRow
+from fairseq_posattn.experiments.runs import Run
+from fairseq_posattn.experiments.trials import Results, Trial
+from fairseq_posattn.files.files import read_json
+from fairseq_posattn.scoring.tables import NONE, Cell, Table, mean_cell
 
 FILES = {"ptb": "ptb.{}.txt", "wikitext-2": "wiki.{}.tokens"}
 SPLITS = ("train", "valid", "test")

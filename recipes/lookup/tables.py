@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.atomic import folder_written_whole
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.atomic import folder_written_whole
 
 STRINGS = tuple("".join(bits) for bits in product("01", repeat=3))
 TABLES = tuple(f"t{number}" for number in range(1, 9))

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.experiments.commands import python
-from fairseq_posattn.lab.experiments.corpora import Collector
+from fairseq_posattn.experiments.commands import python
+from fairseq_posattn.experiments.corpora import Collector
 
 
 def collect(collector: Collector) -> None:

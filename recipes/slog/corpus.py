@@ -19,10 +19,10 @@ from forms import read_form, tree_of
 from grammar import Grammar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import written_together, written_whole
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.experiments.corpora import Collector, torn_archive_named
-from fairseq_posattn.lab.experiments.recipe_content import Corpus
+from fairseq_posattn.experiments.corpora import Collector, torn_archive_named
+from fairseq_posattn.experiments.recipe_content import Corpus
+from fairseq_posattn.files.atomic import written_together, written_whole
+from fairseq_posattn.files.files import read_lines
 from fairseq_posattn.trees.conllu import block, read_labelled
 
 GENERALIZATION = "gen"

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.files import read_lines, same_number_of_lines
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.files import read_lines, same_number_of_lines
 
 KINDS = ("right", "structure", "word", "length")
 

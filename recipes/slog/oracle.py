@@ -17,11 +17,11 @@ from typing import ClassVar
 
 import torch
 
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.io.records import option
-from fairseq_posattn.io.requests import asked
-from fairseq_posattn.lab.inspection.model import Loaded, OnData
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.records import option
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.inspection.model import Loaded, OnData
 
 TOKENS = 4000  # batch size
 COLUMNS = ("forms", "right", "one error", "errors", "pieces right")

@@ -28,8 +28,8 @@ from itertools import accumulate, chain, islice, product
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.atomic import written_whole
 
 ROOT = -1
 UNAMBIGUOUS, AMBIGUOUS, TIE = "unambiguous", "ambiguous", "tie"

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.files import read_lines, same_number_of_lines
-from fairseq_posattn.lab.experiments.machine import Machine, Share
-from fairseq_posattn.lab.experiments.recipe import arguments
-from fairseq_posattn.lab.experiments.recipe_content import TrialRow
-from fairseq_posattn.lab.experiments.runs import Run
-from fairseq_posattn.lab.experiments.trials import Results, Trial
-from fairseq_posattn.lab.scoring import generate_log
-from fairseq_posattn.lab.scoring.tables import Cell, Table, mean_cell
-from fairseq_posattn.lab.scoring.training_log import TRAIN, read_training
+from fairseq_posattn.experiments.machine import Machine, Share
+from fairseq_posattn.experiments.recipe import arguments
+from fairseq_posattn.experiments.recipe_content import TrialRow
+from fairseq_posattn.experiments.runs import Run
+from fairseq_posattn.experiments.trials import Results, Trial
+from fairseq_posattn.files.files import read_lines, same_number_of_lines
+from fairseq_posattn.scoring import generate_log
+from fairseq_posattn.scoring.tables import Cell, Table, mean_cell
+from fairseq_posattn.scoring.training_log import TRAIN, read_training
 
 AGAIN = "delete the work folder of the recipe and start recipes/toy/run.sh again"
 UNAMBIGUOUS = "test1"  # the subset with the unambiguous test sentences

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.atomic import written_together
-from fairseq_posattn.io.files import read_lines, same_number_of_lines
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.atomic import written_together
+from fairseq_posattn.files.files import read_lines, same_number_of_lines
 
 ENDS = ("src", "src.trees", "tgt")
 

@@ -17,18 +17,18 @@ from statistics import mean, stdev
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import replaced_whole, written_whole
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.io.records import ABSENT, Open, as_document, as_record
-from fairseq_posattn.lab.experiments.board import Board
-from fairseq_posattn.lab.experiments.machine import Machine, Share
-from fairseq_posattn.lab.experiments.recipe_content import Options, TrialRow
-from fairseq_posattn.lab.experiments.runs import Run
-from fairseq_posattn.lab.experiments.trials import Results, Trial
-from fairseq_posattn.lab.scoring.json_values import Number, Whole
-from fairseq_posattn.lab.scoring.tables import NONE, Cell, Table, mean_cell, p_value
-from fairseq_posattn.lab.scoring.training_log import finite, read_training
-from fairseq_posattn.text.tagging.accuracy import GROUPS, read_curve
+from fairseq_posattn.experiments.board import Board
+from fairseq_posattn.experiments.machine import Machine, Share
+from fairseq_posattn.experiments.recipe_content import Options, TrialRow
+from fairseq_posattn.experiments.runs import Run
+from fairseq_posattn.experiments.trials import Results, Trial
+from fairseq_posattn.files.atomic import replaced_whole, written_whole
+from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.records import ABSENT, Open, as_document, as_record
+from fairseq_posattn.scoring.json_values import Number, Whole
+from fairseq_posattn.scoring.tables import NONE, Cell, Table, mean_cell, p_value
+from fairseq_posattn.scoring.training_log import finite, read_training
+from fairseq_posattn.tagging.accuracy import GROUPS, read_curve
 
 PUBLISHED = Path(__file__).with_name("published.tsv")
 SETTINGS = "tagging.json"  # posattn binarize-tagging writes this file last
@@ -287,7 +287,7 @@ def p_values(
     figures: the accuracies of all runs, by treebank and by model.
     """
     # imported here, because a dry run does not require numpy
-    from fairseq_posattn.lab.scoring.statistics import holm, welch
+    from fairseq_posattn.scoring.statistics import holm, welch
 
     raw = {}
     for treebank, models in figures.items():

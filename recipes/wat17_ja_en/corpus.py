@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import written_together
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.experiments.corpora import Collector
+from fairseq_posattn.experiments.corpora import Collector
+from fairseq_posattn.files.atomic import written_together
+from fairseq_posattn.files.files import read_lines
 
 SEPARATOR = " ||| "
 FILES = {  # text -> its files, and the number of sentences of each file

@@ -3,7 +3,7 @@
 The folder contains train.en and train.de, or the three archives, and optionally the test sets.
 """
 
-from fairseq_posattn.lab.experiments.corpora import Collector
+from fairseq_posattn.experiments.corpora import Collector
 
 PARTS = {  # archive -> prefix of its texts, and their number of sentences
     "training-parallel-europarl-v7.tgz": ("training/europarl-v7.de-en", 1920209),

@@ -3,7 +3,7 @@
 The folder contains train.zh and train.en, or all archives, and optionally the test sets.
 """
 
-from fairseq_posattn.lab.experiments.corpora import Collector
+from fairseq_posattn.experiments.corpora import Collector
 
 NEWS = "training/news-commentary-v12.zh-en"
 CWMT = ("casia2015", "casict2011", "casict2015", "datum2015", "datum2017", "neu2017")

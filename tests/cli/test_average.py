@@ -11,9 +11,9 @@ import torch
 
 from fairseq_posattn.cli.average import main
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.averaging import average, newest
-from fairseq_posattn.glue.patches import safe
-from fairseq_posattn.io import command_line
+from fairseq_posattn.fairseq_plugin.averaging import average, newest
+from fairseq_posattn.fairseq_plugin.patches import safe
+from fairseq_posattn.files import command_line
 from support.commands import FULL_TREE, run
 from support.in_process import generate, train
 
@@ -218,6 +218,6 @@ def test_another_architecture(trained, tmp_path, change):
 
 def test_the_machine_that_a_checkpoint_was_trained_on(trained):
     """By which the recipes tell whether the place in the epoch still counts."""
-    from fairseq_posattn.lab.experiments.training_options import batches_of
+    from fairseq_posattn.experiments.training_options import batches_of
 
     assert batches_of(trained / "checkpoint_last.pt") == ("1", "1000", "1")

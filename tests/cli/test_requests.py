@@ -13,8 +13,9 @@ import pytest
 
 import fairseq_posattn.cli
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import LIMIT
-from fairseq_posattn.io.requests import (
+from fairseq_posattn.experiments.recipe_options import STEPS, Prepare, Table
+from fairseq_posattn.files.records import LIMIT
+from fairseq_posattn.files.requests import (
     INTERPRETER,
     arguments,
     asked,
@@ -22,8 +23,7 @@ from fairseq_posattn.io.requests import (
     declared,
     is_positional,
 )
-from fairseq_posattn.lab.experiments.recipe_options import STEPS, Prepare, Table
-from fairseq_posattn.lab.scoring.score import ScoreRequest
+from fairseq_posattn.scoring.score import ScoreRequest
 
 LEAST = {  # a command line without options that may be left out
     "average": "run --out a.pt",

@@ -14,7 +14,7 @@ from fairseq_posattn.core.attention.registry import describe as describe_attenti
 from fairseq_posattn.core.registration import RegistrationError
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.command_line import one_line
+from fairseq_posattn.files.command_line import one_line
 from fairseq_posattn.text.live import providers
 from support import own_classes
 

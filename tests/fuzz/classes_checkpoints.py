@@ -182,7 +182,7 @@ def with_numbers(folder: Path) -> None:
 
 def average(folder: Path) -> Command:
     """Average, and load what was written, as the next program does."""
-    from fairseq_posattn.glue.patches.safe import load_plain
+    from fairseq_posattn.fairseq_plugin.patches.safe import load_plain
 
     main, options, _ = command(folder)
 

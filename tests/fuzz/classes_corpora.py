@@ -9,7 +9,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from fairseq_posattn.lab.experiments.corpora import check_sentences, unpack, write_lines
+from fairseq_posattn.experiments.corpora import check_sentences, unpack, write_lines
 
 from .classes_logs import write
 from .mutations import BYTES
@@ -25,7 +25,7 @@ def recipe(folder: Path) -> None:
 
 def read(folder: Path) -> Command:
     """Nothing is fetched or trained: the recipe is read, and what it would do is looked at."""
-    from fairseq_posattn.lab.experiments.recipe import arguments, read_recipe
+    from fairseq_posattn.experiments.recipe import arguments, read_recipe
 
     def look() -> None:
         found = read_recipe(str(folder))

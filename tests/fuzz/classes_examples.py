@@ -15,7 +15,7 @@ from .registry import Command, add
 
 @cache
 def _loaded():
-    from fairseq_posattn.lab.inspection.model import load
+    from fairseq_posattn.inspection.model import load
 
     folder = translation_model()
     return load(folder / "run/checkpoint_last.pt", str(folder / "data"))
@@ -29,7 +29,7 @@ def build(folder: Path) -> None:
 
 def with_loaded_model() -> None:
     from fairseq_posattn.cli import examples
-    from fairseq_posattn.lab.inspection import model as loaded_model
+    from fairseq_posattn.inspection import model as loaded_model
 
     model = _loaded()
     with mock.patch.object(loaded_model, "load", lambda *_: model):

@@ -25,9 +25,9 @@ OPTIONS = {"translate": "--beam --lenpen --alternatives --batch --threads", "exp
 @made_once
 def exported(folder: Path) -> None:
     """Export a model of random weights, which knows the pieces of NEW_TEXT."""
-    from fairseq_posattn.doors import export
-    from fairseq_posattn.doors.exported import ExportRequest
-    from fairseq_posattn.doors.proof import Proof
+    from fairseq_posattn.integrations import export
+    from fairseq_posattn.integrations.exported import ExportRequest
+    from fairseq_posattn.integrations.proof import Proof
     from fairseq_posattn.text.live.segmented import PipelineCodec
     from fairseq_posattn.text.pipeline import TextPipeline
     from support.random_model import build
@@ -72,8 +72,8 @@ def translate(folder: Path) -> Command:
 
 def export(folder: Path) -> Command:
     """Read the options of posattn export, which would need a checkpoint for more."""
-    from fairseq_posattn.doors.exported import ExportRequest
-    from fairseq_posattn.io.requests import asked
+    from fairseq_posattn.files.requests import asked
+    from fairseq_posattn.integrations.exported import ExportRequest
 
     words = (folder / "export").read_text("utf-8").split()
     words = ["ctranslate2", "model.pt", "--out", "out", *words]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_posattn.io.files import write_json
+from fairseq_posattn.files.files import write_json
 from support.commands import script
 from support.files import write
 

@@ -15,14 +15,14 @@ PARTS = "out.conllu.parts"
 
 
 def parse(folder: Path, **options) -> None:
+    from fairseq_posattn.jobs.cluster import Cluster
     from fairseq_posattn.text.parsing import run
     from fairseq_posattn.text.parsing.options import ParserSettings
-    from fairseq_posattn.work.cluster import Cluster
 
     out = str(folder / options.pop("out", "out.conllu"))
     text, trees = (str(folder / name) for name in ("train.de", "train.conllu"))
     settings = ParserSettings(parser="conllu", lang="de", tokenized=True)
-    with mock.patch("fairseq_posattn.work.running.run", shards_done_here):
+    with mock.patch("fairseq_posattn.jobs.running.run", shards_done_here):
         run.parse(text, out, settings, Cluster(), shard_lines=3, trees=trees, **options)
 
 
@@ -81,7 +81,7 @@ OPTIONS = [
 
 def preparing(folder: Path) -> Command:
     def main() -> None:
-        with mock.patch("fairseq_posattn.work.running.run", shards_done_here):
+        with mock.patch("fairseq_posattn.jobs.running.run", shards_done_here):
             program("prepare")()
 
     files = ["--train", folder / "train", "--valid", folder / "valid", "--out", folder / "data"]

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from random import Random
 
-from fairseq_posattn.io.records import as_document
-from fairseq_posattn.lab.probing.results import (
+from fairseq_posattn.files.records import as_document
+from fairseq_posattn.probing.results import (
     Accuracy,
     HeadLooks,
     PlaceOffset,
@@ -69,8 +69,8 @@ add(
 
 def read_kind(folder: Path) -> None:
     """What probing does first with a model that reads trees."""
-    from fairseq_posattn.lab.probing.request import ProbeRequest
-    from fairseq_posattn.lab.probing.task_probing import TaskProbing
+    from fairseq_posattn.probing.request import ProbeRequest
+    from fairseq_posattn.probing.task_probing import TaskProbing
 
     where, work = folder / "tasks", folder / "work"
     request = ProbeRequest(data=None, tasks=where, trees=where / "trees", work=work)

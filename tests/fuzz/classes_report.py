@@ -62,9 +62,9 @@ def results(folder: Path) -> None:
 
 def table(folder: Path) -> Command:
     """The tables in all three formats, from results that lie there."""
-    from fairseq_posattn.lab.experiments.recipe_content import Row
-    from fairseq_posattn.lab.experiments.tables import lines_of, table_of
-    from fairseq_posattn.lab.scoring.tables import write_tables
+    from fairseq_posattn.experiments.recipe_content import Row
+    from fairseq_posattn.experiments.tables import lines_of, table_of
+    from fairseq_posattn.scoring.tables import write_tables
 
     rows = [Row("sequence", "base"), Row("csan_2d", "base", published={"test": 28.18})]
     found = {
@@ -90,7 +90,7 @@ add(
 
 
 def sweep(folder: Path) -> None:
-    from fairseq_posattn.lab.experiments.tables import main_of, write_sweep
+    from fairseq_posattn.experiments.tables import main_of, write_sweep
 
     base, window = (
         main_of(folder / f"results/{name}.base.dev.json") for name in ("sequence", "csan_2d")

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from fairseq_posattn.io.files import write_json
-from fairseq_posattn.lab.experiments import runs
+from fairseq_posattn.experiments import runs
+from fairseq_posattn.files.files import write_json
 
 from .classes_logs import measured, write
 from .corpora import must_pass
@@ -60,8 +60,8 @@ MEASURED = {
 
 def show_result(folder: Path) -> None:
     """What table.sh of the toy recipe does with a run that has ended: test it once, and show it."""
-    from fairseq_posattn.lab.experiments.machine import Machine, Share
-    from fairseq_posattn.lab.experiments.trials import trial_class
+    from fairseq_posattn.experiments.machine import Machine, Share
+    from fairseq_posattn.experiments.trials import trial_class
 
     file = ROOT / "recipes/toy/recipe.toml"
     recipe = trial_class(file)
@@ -99,12 +99,14 @@ add(
 
 
 def preset(folder: Path) -> None:
-    shutil.copy(ROOT / "fairseq_posattn/glue/config/size/wmt_en_de.yaml", folder / "base.yaml")
+    shutil.copy(
+        ROOT / "fairseq_posattn/fairseq_plugin/config/size/wmt_en_de.yaml", folder / "base.yaml"
+    )
 
 
 def fill_in(folder: Path) -> None:
     """What --arch does with a preset of this folder."""
-    from fairseq_posattn.glue.models.preset_files import fill_in, read_options
+    from fairseq_posattn.fairseq_plugin.models.preset_files import fill_in, read_options
 
     options = read_options(folder / "base.yaml")
     given = Namespace(encoder_embed_dim=8)

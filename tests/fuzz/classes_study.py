@@ -123,8 +123,8 @@ def run_together(runs) -> bool:
 @calling
 def pool(folder: Path) -> None:
     """What table.sh --from-study does before it scores: each row is written a log."""
-    from fairseq_posattn.lab.experiments.experiment import Settings
-    from fairseq_posattn.lab.experiments.translation import Translation, of_system
+    from fairseq_posattn.experiments.experiment import Settings
+    from fairseq_posattn.experiments.translation import Translation, of_system
 
     experiment = Translation(folder / "recipe.toml", folder / "work", Settings(from_study=True))
     rows = experiment.rows(None)

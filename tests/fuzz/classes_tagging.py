@@ -53,7 +53,7 @@ def build_vectors(folder: Path) -> None:
 
 def read_all(folder: Path) -> None:
     """What a training reads: the dictionaries and every batch."""
-    from fairseq_posattn.glue.tasks.tagging import TaggingConfig, TaggingTask
+    from fairseq_posattn.tagging.task import TaggingConfig, TaggingTask
 
     task = TaggingTask.setup_task(TaggingConfig(data=str(folder / "data")))
     task.load_dataset("train")
@@ -69,8 +69,8 @@ def read_all(folder: Path) -> None:
 def load_vectors(folder: Path) -> None:
     import torch
 
-    from fairseq_posattn.text.tagging.vectors import load_vectors
-    from fairseq_posattn.text.tagging.vocabulary import Vocabulary
+    from fairseq_posattn.tagging.vectors import load_vectors
+    from fairseq_posattn.tagging.vocabulary import Vocabulary
 
     words = Vocabulary.load(folder / "data").words
     embedding = torch.zeros(len(words), WIDTH)

@@ -24,7 +24,7 @@ except (ImportError, OSError):
 
 
 def build(folder: Path, of_decoder: str = "rope + relative(max=2)") -> None:
-    from fairseq_posattn.doors.hugging_face import add_attention
+    from fairseq_posattn.integrations.hugging_face import add_attention
     from support.tiny_models import random_model
 
     model = add_attention(random_model("Bart"), SPECIFICATION, layers=[0])
@@ -38,7 +38,7 @@ def build_without_sums(folder: Path) -> None:
 
 
 def build_in_pieces(folder: Path) -> None:
-    from fairseq_posattn.doors.hugging_face import add_attention
+    from fairseq_posattn.integrations.hugging_face import add_attention
     from support.tiny_models import random_model
 
     model = add_attention(random_model("Bart"), SPECIFICATION)
@@ -51,7 +51,7 @@ def compute(folder: Path) -> None:
     import torch
     from transformers import BartForConditionalGeneration
 
-    from fairseq_posattn.doors.hugging_face import from_pretrained
+    from fairseq_posattn.integrations.hugging_face import from_pretrained
     from support.tiny_models import batch, outputs
 
     with torch.no_grad():

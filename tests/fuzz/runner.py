@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from fairseq_posattn.io import command_line
+from fairseq_posattn.files import command_line
 from support.in_process import Ended, run_main
 
 from .registry import Command, InputClass

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.jobs.made import Steps
 from fairseq_posattn.text.pipeline import CHECKSUM, TextConfig, TextPipeline
-from fairseq_posattn.work.made import Steps
 from support.in_process import end_of
 
 MERGES = "#version: 0.2\nH u\nHu nd</w>\n"

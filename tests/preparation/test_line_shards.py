@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.jobs import running
+from fairseq_posattn.jobs.cut import blocks
 from fairseq_posattn.preparation.job import STEP_SHARD, Job
-from fairseq_posattn.work import running
-from fairseq_posattn.work.cut import blocks
 from support.commands import step
 from support.files import lines_of
 from support.killed import killed_at

@@ -21,14 +21,14 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.data.tree_files import load_tree_file
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.checksums import sha256
-from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.requests import asked
+from fairseq_posattn.fairseq_plugin.data.tree_files import load_tree_file
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.checksums import sha256
+from fairseq_posattn.files.lock import locked
+from fairseq_posattn.files.requests import asked
+from fairseq_posattn.jobs import running
 from fairseq_posattn.preparation.request import PreparationRequest
 from fairseq_posattn.text.parsing.options import ParserSettings
-from fairseq_posattn.work import running
 from support import reference_projection as reference
 from support.commands import step
 from support.files import lines_of, write

@@ -203,7 +203,7 @@ SPOILT_DATA = [
 
 def fails_here(capsys, folder, *options):
     """Like `fails`, in this process: fairseq takes seconds to import."""
-    from fairseq_posattn.io.command_line import run
+    from fairseq_posattn.files.command_line import run
     from fairseq_posattn.preparation import binarize as preparation
 
     arguments = list(map(str, binarize(folder, *options)[1:]))

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from fairseq_posattn.lab.experiments.recipe import read_recipe
+from fairseq_posattn.experiments.recipe import read_recipe
 from support.commands import ROOT, script
 from support.experiments import TINY, Experiment, in_process
 from support.files import lines_of, write

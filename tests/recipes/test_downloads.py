@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.command_line import describe
-from fairseq_posattn.io.records import as_record
-from fairseq_posattn.lab.experiments import downloads
-from fairseq_posattn.lab.experiments.corpora import unpack
-from fairseq_posattn.lab.experiments.downloads import Source, fetch
-from fairseq_posattn.lab.experiments.recipe_content import Corpus
+from fairseq_posattn.experiments import downloads
+from fairseq_posattn.experiments.corpora import unpack
+from fairseq_posattn.experiments.downloads import Source, fetch
+from fairseq_posattn.experiments.recipe_content import Corpus
+from fairseq_posattn.files import command_line
+from fairseq_posattn.files.command_line import describe
+from fairseq_posattn.files.records import as_record
 from support.files import names, with_unknown_compression
 from support.hostile_server import CONTENT, WAYS, serving
 
@@ -31,9 +31,9 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 FETCH = """
 import sys
 from pathlib import Path
-from fairseq_posattn.lab.experiments.downloads import fetch
-from fairseq_posattn.lab.experiments.downloads import Source
-from fairseq_posattn.io import command_line
+from fairseq_posattn.experiments.downloads import fetch
+from fairseq_posattn.experiments.downloads import Source
+from fairseq_posattn.files import command_line
 name, address, sha256, size, folder = sys.argv[1:]
 command_line.run(lambda: fetch(Path(folder), [Source(name, address, sha256, int(size))]))
 """
@@ -108,7 +108,7 @@ def test_no_more_is_written_than_stated(server, tmp_path, way):
 def test_the_file_is_right_or_one_line_says_why_not(
     server, tmp_path, monkeypatch, capsys, way, size
 ):
-    monkeypatch.setattr("fairseq_posattn.lab.experiments.downloads.MOST_OF_UNKNOWN", 10 * SIZE)
+    monkeypatch.setattr("fairseq_posattn.experiments.downloads.MOST_OF_UNKNOWN", 10 * SIZE)
     raw = tmp_path / "raw"
     table = table_of(server, tmp_path, way, size=size)
     with pytest.raises(SystemExit) as ended:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_posattn.io.version import __version__
-from fairseq_posattn.lab.report import report
-from fairseq_posattn.lab.report.systems import read_systems
+from fairseq_posattn.files.version import __version__
+from fairseq_posattn.report import report
+from fairseq_posattn.report.systems import read_systems
 from support.commands import PATIENCE
 from support.experiments import (
     PREPARING,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.files.files import read_lines
 from support import slow_attention as slow
 from support import slow_reader
 from support.commands import ROOT
@@ -138,7 +138,7 @@ def test_the_loss_is_summed_over_exactly_these_targets(corpus, tmp_path):
 @torch.no_grad()
 def losses_of(path: Path, data: Path, pairs: list):
     """Yield the loss of each target, all sentences one by one."""
-    from fairseq_posattn.lab.inspection.model import load
+    from fairseq_posattn.inspection.model import load
 
     model, task, _ = load(path, data)
     symbols = task.source_dictionary

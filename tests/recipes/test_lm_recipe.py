@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.lab.experiments.recipe import read_content
-from fairseq_posattn.lab.experiments.recipe_content import TrialContent
+from fairseq_posattn.experiments.recipe import read_content
+from fairseq_posattn.experiments.recipe_content import TrialContent
 from support.commands import PLUGIN, ROOT, run, script
 from support.experiments import Experiment, in_process
 from support.in_process import call
@@ -232,7 +232,7 @@ def test_training_evaluation_and_sampling(arch, tiny_data, tmp_path):
 @pytest.mark.parametrize("curriculum", [0, 2])
 def test_sentences_in_the_order_of_the_corpus(curriculum, tiny_data, tmp_path, monkeypatch):
     """Without --curriculum fairseq shuffles the batches of an epoch, as they are."""
-    from fairseq_posattn.glue.tasks.language_modeling_in_order import (
+    from fairseq_posattn.language_models.task import (
         LanguageModelingInOrderTask as Task,
     )
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.experiments.recipe_content import TrialRow
+from fairseq_posattn.experiments.recipe_content import TrialRow
 from support.commands import ROOT, script
 from support.experiments import Experiment
 

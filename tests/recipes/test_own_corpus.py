@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from fairseq_posattn.lab.experiments.recipe import CHECKOUT
+from fairseq_posattn.experiments.recipe import CHECKOUT
 from support import warm
 from support.commands import ROOT, run
 from support.experiments import TINY, tidy

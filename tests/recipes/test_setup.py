@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairseq_posattn.io.version import __version__
+from fairseq_posattn.files.version import __version__
 from support.commands import PATIENCE
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -462,7 +462,7 @@ def test_continuous_integration_runs_its_lane(tmp_path):
 
 def test_the_version_is_the_same_everywhere():
     """The package has it in a leaf that pyproject.toml names; CHANGELOG.md has it as a heading."""
-    named = 'version = { attr = "fairseq_posattn.io.version.__version__" }'
+    named = 'version = { attr = "fairseq_posattn.files.version.__version__" }'
     assert named in (CHECKOUT / "pyproject.toml").read_text()
     assert f"## {__version__}" in (CHECKOUT / "CHANGELOG.md").read_text()
 

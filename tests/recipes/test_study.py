@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from fairseq_posattn.lab.experiments.recipe import read_recipe
-from fairseq_posattn.lab.experiments.study import check_pools, stored_runs
-from fairseq_posattn.lab.probing.results import read_probes
-from fairseq_posattn.lab.probing.tables import Results, all_tables
-from fairseq_posattn.lab.scoring.tables import markdown, rows_for_programs
+from fairseq_posattn.experiments.recipe import read_recipe
+from fairseq_posattn.experiments.study import check_pools, stored_runs
+from fairseq_posattn.probing.results import read_probes
+from fairseq_posattn.probing.tables import Results, all_tables
+from fairseq_posattn.scoring.tables import markdown, rows_for_programs
 from support.commands import ROOT
 
 RECIPES = ROOT / "recipes"

@@ -5,9 +5,9 @@ from statistics import mean
 
 import pytest
 
-from fairseq_posattn.lab.experiments.recipe import read_content
-from fairseq_posattn.lab.experiments.recipe_content import TrialContent, TrialRow
-from fairseq_posattn.lab.scoring.statistics import welch
+from fairseq_posattn.experiments.recipe import read_content
+from fairseq_posattn.experiments.recipe_content import TrialContent, TrialRow
+from fairseq_posattn.scoring.statistics import welch
 from support.commands import ROOT, script
 from support.experiments import Experiment
 

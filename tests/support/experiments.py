@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from fairseq_posattn.cli import recipe as recipe_command
-from fairseq_posattn.io import command_line
+from fairseq_posattn.files import command_line
 from support import warm
 from support.commands import ROOT, run
 from support.files import lines_of, write

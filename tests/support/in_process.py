@@ -17,7 +17,7 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn.plugin  # noqa: F401  (--user-dir passes over what is imported already)
-from fairseq_posattn.io import command_line
+from fairseq_posattn.files import command_line
 from support.commands import training_options, translating
 from support.quick_hydra import quick_hydra
 

@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from fairseq_posattn.jobs.cut import planned, remove
+from fairseq_posattn.jobs.lines import LineWork, do_shard, join
+from fairseq_posattn.jobs.made import Made
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.run import parse_step
 from fairseq_posattn.trees.conllu import read_blocks
-from fairseq_posattn.work.cut import planned, remove
-from fairseq_posattn.work.lines import LineWork, do_shard, join
-from fairseq_posattn.work.made import Made
 from support.commands import ROOT, run
 
 NOUNS = ["Hund", "Wald", "Haus", "Mann", "Kind", "Garten", "Ball", "Berg", "Turm", "Fluss"]

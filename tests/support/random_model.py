@@ -8,7 +8,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
-from fairseq_posattn.lab.inspection.model import Loaded
+from fairseq_posattn.inspection.model import Loaded
 from fairseq_posattn.plugin import PosattnTransformerModel
 
 SYMBOLS = (*(f"w{number}" for number in range(58)), "(", ")")

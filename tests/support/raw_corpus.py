@@ -144,7 +144,7 @@ def prepare(*options) -> None:
     """posattn prepare in this process, without worker processes, which take seconds to start."""
     with (
         mock.patch.object(sys, "argv", ["posattn prepare", *map(str, options)]),
-        mock.patch("fairseq_posattn.work.running.run", shards_done_here),
+        mock.patch("fairseq_posattn.jobs.running.run", shards_done_here),
     ):
         prepare_command.main()
 

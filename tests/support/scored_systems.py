@@ -2,7 +2,7 @@
 
 import base64
 
-from fairseq_posattn.lab.scoring.request import ScoreRequest
+from fairseq_posattn.scoring.request import ScoreRequest
 from fairseq_posattn.trees.drawing import depths
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&$x$"

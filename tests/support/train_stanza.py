@@ -1,7 +1,7 @@
 """This is posattn train-parser, whose size `small` takes half a minute here."""
 
 from fairseq_posattn.cli.train_parser import main
-from fairseq_posattn.io import command_line
+from fairseq_posattn.files import command_line
 from fairseq_posattn.text.parsing.trainers import SIZES, Size
 
 TOY = Size(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import as_record
+from fairseq_posattn.files.records import as_record
 from fairseq_posattn.trees import Sentence
 from fairseq_posattn.trees.checks import tree_fault
 from fairseq_posattn.trees.control import CONTROLS, Dice, TreeControl, neighbours_of, random_tree

@@ -24,7 +24,7 @@ from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_lea
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
 from fairseq_posattn.core.attention.stages import PostAttention, ScoreMask
 from fairseq_posattn.core.option_values import option
-from fairseq_posattn.io.records import at_least
+from fairseq_posattn.files.records import at_least
 
 
 @dataclass(frozen=True)

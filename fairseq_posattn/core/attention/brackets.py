@@ -26,7 +26,7 @@ from fairseq_posattn.core.attention.mechanism import AttentionShape, Use
 from fairseq_posattn.core.attention.relative import ByTables
 from fairseq_posattn.core.attention.stages import ScoreMask
 from fairseq_posattn.core.option_values import option
-from fairseq_posattn.io.records import at_least
+from fairseq_posattn.files.records import at_least
 
 OPENING, CLOSING = "(", ")"
 

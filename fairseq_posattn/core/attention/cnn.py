@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.stages import PreAttention
 from fairseq_posattn.core.option_values import option, some_layers
-from fairseq_posattn.io.records import limit
+from fairseq_posattn.files.records import limit
 
 
 @dataclass(frozen=True)

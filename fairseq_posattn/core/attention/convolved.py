@@ -25,7 +25,7 @@ from fairseq_posattn.core.attention.direct import check_length, glorot_uniform_,
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_least_float32
 from fairseq_posattn.core.attention.stages import WeightChange
 from fairseq_posattn.core.option_values import option
-from fairseq_posattn.io.records import at_least, one_of
+from fairseq_posattn.files.records import at_least, one_of
 
 
 @dataclass(frozen=True)

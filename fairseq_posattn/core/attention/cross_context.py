@@ -22,7 +22,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.once import once
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
-from fairseq_posattn.io.records import limit
+from fairseq_posattn.files.records import limit
 
 
 @dataclass

@@ -23,7 +23,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.stages import ScoreChange
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
-from fairseq_posattn.io.records import at_least, limit
+from fairseq_posattn.files.records import at_least, limit
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_lea
 from fairseq_posattn.core.attention.stages import ScoreBias
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import at_least, one_of
+from fairseq_posattn.files.records import at_least, one_of
 
 
 @dataclass(frozen=True)

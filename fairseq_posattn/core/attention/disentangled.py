@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.stages import KeyBias, QKVTransform
 from fairseq_posattn.core.option_values import option
-from fairseq_posattn.io.records import at_least, one_of
+from fairseq_posattn.files.records import at_least, one_of
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import at_least_float32
 from fairseq_posattn.core.attention.stages import ScoreBias, ScoreMask, WeightChange
 from fairseq_posattn.core.option_values import ANY_SIZE, option
-from fairseq_posattn.io.records import at_least
+from fairseq_posattn.files.records import at_least
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_least_float32
 from fairseq_posattn.core.attention.stages import QKVTransform
 from fairseq_posattn.core.option_values import option
-from fairseq_posattn.io.records import limit, one_of
+from fairseq_posattn.files.records import limit, one_of
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.stages import ScoreBias
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
-from fairseq_posattn.io.records import at_least
+from fairseq_posattn.files.records import at_least
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from fairseq_posattn.core.attention.mechanism import at_least_float32
 from fairseq_posattn.core.attention.stages import ScoreBias
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
-from fairseq_posattn.io.records import at_least, one_of
+from fairseq_posattn.files.records import at_least, one_of
 
 START = 4.0  # initial sigma, which lowers the score of a word four edges away by 1/2
 

@@ -26,7 +26,7 @@ from fairseq_posattn.core.attention.stages import KeyBias, KeyExpansion, WeightC
 from fairseq_posattn.core.attention.supervised import ParentTargets, Supervised, supervision
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
-from fairseq_posattn.io.records import one_of
+from fairseq_posattn.files.records import one_of
 
 
 @dataclass(frozen=True)

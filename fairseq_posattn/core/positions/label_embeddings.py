@@ -16,7 +16,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.positions.position import Position, PositionShape
 from fairseq_posattn.core.source_tree import END_LABEL, PADDING_LABEL, SourceTree
-from fairseq_posattn.io.records import at_least, one_of
+from fairseq_posattn.files.records import at_least, one_of
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from fairseq_posattn.core.specification import (
     refuse_in_decoders,
     registered,
 )
-from fairseq_posattn.io.records import one_of
+from fairseq_posattn.files.records import one_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

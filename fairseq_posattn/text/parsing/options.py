@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import ABSENT, as_document, at_least, one_of, option
-from fairseq_posattn.io.requests import options_of
+from fairseq_posattn.files.records import ABSENT, as_document, at_least, one_of, option
+from fairseq_posattn.files.requests import options_of
+from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
-from fairseq_posattn.work.cluster import Cluster
 
 LONG_LINES = ("cut", "skip")
 ON_FAILURE = ("stop", "flat")

@@ -16,11 +16,16 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import replaced_whole
-from fairseq_posattn.io.files import count_lines, open_to_write, read_lines
-from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.paths import refuse_unwritable
-from fairseq_posattn.io.progress import say
+from fairseq_posattn.files.atomic import replaced_whole
+from fairseq_posattn.files.files import count_lines, open_to_write, read_lines
+from fairseq_posattn.files.lock import locked
+from fairseq_posattn.files.paths import refuse_unwritable
+from fairseq_posattn.files.progress import say
+from fairseq_posattn.jobs.cluster import Cluster
+from fairseq_posattn.jobs.cut import remove
+from fairseq_posattn.jobs.lines import PLAN, Answer, LineStep, Part
+from fairseq_posattn.jobs.made import Made, made_before
+from fairseq_posattn.jobs.running import do_lines
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser
@@ -33,11 +38,6 @@ from fairseq_posattn.trees.conllu import (
     read_blocks,
 )
 from fairseq_posattn.trees.sentence import Sentence
-from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.cut import remove
-from fairseq_posattn.work.lines import PLAN, Answer, LineStep, Part
-from fairseq_posattn.work.made import Made, made_before
-from fairseq_posattn.work.running import do_lines
 
 SUFFIXES = (".conllu.xz", ".conllu.zst", ".conllu")
 SHOWN_NOTES = 20

@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.jobs.cluster import PARSER_THREADS
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import ParserFailure
 from fairseq_posattn.trees.projection import match
 from fairseq_posattn.trees.sentence import Sentence, Tags, join_parts
-from fairseq_posattn.work.cluster import PARSER_THREADS
 
 PROCESSORS = "tokenize,pos,lemma,depparse"  # stanza adds mwt if the language needs it
 AFTER_TOKENIZATION = "pos,lemma,depparse"

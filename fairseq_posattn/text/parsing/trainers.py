@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import replaced_whole
-from fairseq_posattn.io.progress import Progress
+from fairseq_posattn.files.atomic import replaced_whole
+from fairseq_posattn.files.progress import Progress
+from fairseq_posattn.jobs.executors.local import be_worker, interrupts_blocked
 from fairseq_posattn.text.parsing.treebank import Corpus
-from fairseq_posattn.work.executors.local import be_worker, interrupts_blocked
 
 MODULES = {"tokenize": "tokenizer", "mwt": "mwt_expander", "pos": "tagger", "depparse": "parser"}
 STEP = re.compile(rb"step\s+(\d+)\s*/\s*(\d+)", re.I)

@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import folder_written_whole, full_disk_named, is_used
-from fairseq_posattn.io.checksums import fingerprint
-from fairseq_posattn.io.files import read_json, write_json
-from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.progress import say
-from fairseq_posattn.io.records import one_of, option
-from fairseq_posattn.io.requests import new_folder
+from fairseq_posattn.files.atomic import folder_written_whole, full_disk_named, is_used
+from fairseq_posattn.files.checksums import fingerprint
+from fairseq_posattn.files.files import read_json, write_json
+from fairseq_posattn.files.lock import locked
+from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.records import one_of, option
+from fairseq_posattn.files.requests import new_folder
+from fairseq_posattn.jobs.made import Made, Steps, made_before
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.stanza_parser import StanzaParser, import_stanza
 from fairseq_posattn.text.parsing.trainers import SIZES, SMALL, Size, options_of, run_trainer
 from fairseq_posattn.text.parsing.treebank import Corpus, Tree, files_of, read_trees, spread
 from fairseq_posattn.trees.conllu import block
 from fairseq_posattn.trees.sentence import Sentence
-from fairseq_posattn.work.made import Made, Steps, made_before
 
 RECORD = "trained.json"
 LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

@@ -18,8 +18,8 @@ from fairseq_posattn.core.attention import (
 )
 from fairseq_posattn.core.attention.sample_batch import TREES, WIDTH, context, inputs
 from fairseq_posattn.core.specification import SpecificationError
-from fairseq_posattn.lab.inspection.picture import make_picture
-from fairseq_posattn.lab.inspection.sentence import BUILT_IN
+from fairseq_posattn.inspection.picture import make_picture
+from fairseq_posattn.inspection.sentence import BUILT_IN
 from fairseq_posattn.testing import CONTRACT, NotApplicable, examples_of
 from fairseq_posattn.testing.layer import (
     HEADS,

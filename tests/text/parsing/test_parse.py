@@ -177,7 +177,7 @@ def test_random_lines(contracted, tmp_path, tokenized):
 @pytest.mark.long
 def test_threads_of_the_parser(toy):
     """One, because several workers share a machine; on a cluster, as many as a worker has CPUs."""
-    from fairseq_posattn.work.cluster import PARSER_THREADS
+    from fairseq_posattn.jobs.cluster import PARSER_THREADS
 
     program = (
         "import sys, torch\n"

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import leftovers
-from fairseq_posattn.io.lock import locked
+from fairseq_posattn.files.atomic import leftovers
+from fairseq_posattn.files.lock import locked
+from fairseq_posattn.jobs import running
+from fairseq_posattn.jobs.cluster import Cluster
+from fairseq_posattn.jobs.lines import LineWork
 from fairseq_posattn.text.parsing import run as whole_run
 from fairseq_posattn.text.parsing.options import ParserSettings
-from fairseq_posattn.work import running
-from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.lines import LineWork
 from support.background import Parse
 from support.commands import step
 from support.killed import killed_at

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.jobs import running
+from fairseq_posattn.jobs.cluster import Cluster
+from fairseq_posattn.jobs.lines import LineWork, do_shard, join
+from fairseq_posattn.jobs.slurm_jobs import Jobs, Submitted
 from fairseq_posattn.text.parsing import run as whole_run
 from fairseq_posattn.text.parsing.options import ParserSettings
-from fairseq_posattn.work import running
-from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.lines import LineWork, do_shard, join
-from fairseq_posattn.work.slurm_jobs import Jobs, Submitted
 from support.parse_toys import planned_parse, toy_texts
 
 GIVEN = ParserSettings("conllu")
@@ -313,7 +313,7 @@ def failed(half: Files, logs: dict[int, str], shards=(0, 1, 2), per_task: int = 
 
 
 LOG = """\
-0: fairseq_posattn.io.files.InputError: text:5: the parser failed
+0: fairseq_posattn.files.files.InputError: text:5: the parser failed
 srun: error: n1: task 0: Exited with exit code 1
 srun: launch/slurm: _step_signal: Terminating StepId=5.0
 """
@@ -323,7 +323,7 @@ def test_what_failed(half):
     assert failed(half, {1: LOG}, shards=(0, 1, 1)) == [
         f"2 of 3 tasks of Slurm job 12 failed; the last lines of their logs in "
         f"{half.parts}/logs/slurm_logs:",
-        "12_1.out: fairseq_posattn.io.files.InputError: text:5: the parser failed",
+        "12_1.out: fairseq_posattn.files.files.InputError: text:5: the parser failed",
         "12_2.out: the file is missing, because the task did not start",
     ]
 

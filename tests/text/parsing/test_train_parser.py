@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import leftovers
+from fairseq_posattn.files.atomic import leftovers
 from fairseq_posattn.text.parsing import trainers
 from fairseq_posattn.text.parsing.treebank import read_trees
 from fairseq_posattn.trees.conllu import read_conllu

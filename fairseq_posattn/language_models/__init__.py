@@ -1,0 +1,1 @@
+"""Recurrent language models with positional attention (Dagan 2019)."""

@@ -1,0 +1,166 @@
+"""The file formats of posattn examples and posattn heads.
+
+Examples are translated sentences with trees and attention weights. Statistics of attention
+heads are averages over a test set.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from math import prod
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.files.files import read_json_value
+from fairseq_posattn.files.records import ABSENT, Open, as_record, read_record
+from fairseq_posattn.scoring.json_values import Number, Text, Whole, has, may_have
+from fairseq_posattn.trees.checks import tree_fault
+from fairseq_posattn.trees.drawing import depths
+
+AGAIN = "make it again with posattn examples"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(Open):
+    """Attention weights of a sentence."""
+
+    layers: Whole = has("the number of layers")
+    heads: Whole = has("heads per layer")
+    queries: Whole = has("attending pieces")
+    keys: Whole = has("attended pieces")
+    weights: Text = has(
+        "bytes in base64, layers × heads × queries × keys; 255 represents 1, or `largest`"
+    )
+    largest: Number = may_have("the largest weight, if above 1")
+
+    def check(self, queries: int, keys: int, name: str) -> None:
+        """Raise an InputError if the weights are not valid.
+
+        queries, keys: the expected numbers of queries and keys.
+        name: prefix of the message.
+        """
+        sizes = [self.layers, self.heads, self.queries, self.keys]
+        if min(sizes) < 1 or sizes[2:] != [queries, keys]:
+            shape = " x ".join(map(str, sizes))
+            pieces = f"{queries} pieces" if queries == keys else f"{queries} and {keys} pieces"
+            raise InputError(f"{name}the attention has the shape {shape}, but there are {pieces}")
+        try:
+            weights = base64.b64decode(self.weights, validate=True)
+        except (binascii.Error, ValueError):
+            raise InputError(f"{name}the weights are not base64") from None
+        if len(weights) != prod(sizes):
+            raise InputError(f"{name}found {len(weights)} weights, expected {prod(sizes)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example(Open):
+    """A translated sentence with its tree and attention weights."""
+
+    number: Whole = has("S-NUMBER of fairseq-generate, from 0")
+    text: Text = may_have("the original source text")
+    words: list[Text] = has("the source words")
+    parents: list[Whole] | None = has(
+        "parents of the words, counted from 1; 0: root; null: no tree"
+    )
+    depths: list[Whole] | None = may_have("edges from each word to the root")
+    relations: list[Text] | None = may_have("dependency relations of the words")
+    pieces: list[Text] = has("the source pieces, with end of sentence")
+    translation: Text = has("the output of the model")
+    reference: Text | None = may_have("the reference translation")
+    attention: Attention = has("the self-attention of the encoder")
+    target_pieces: list[Text] = may_have("the target pieces, with end of sentence")
+    decoder_attention: Attention = may_have("the self-attention that predicts each target piece")
+    cross_attention: Attention = may_have("the cross-attention of the decoder")
+
+    def __post_init__(self) -> None:
+        self.check_tree()
+        source = len(self.pieces)
+        target = 0 if self.target_pieces is ABSENT else len(self.target_pieces)
+        self.attention.check(source, source, "")
+        if self.decoder_attention is not ABSENT:
+            self.decoder_attention.check(target, target, "decoder_attention: ")
+        if self.cross_attention is not ABSENT:
+            self.cross_attention.check(target, source, "cross_attention: ")
+
+    def check_tree(self) -> None:
+        """Raise an InputError if the tree is not valid."""
+        for key in ("parents", "depths", "relations"):
+            values = getattr(self, key)
+            if isinstance(values, list) and len(values) != len(self.words):
+                raise InputError(f"found {len(values)} {key} for {len(self.words)} words")
+        if self.parents is None:
+            return
+        if fault := tree_fault(self.parents):
+            raise InputError(fault.what)
+        if isinstance(self.depths, list) and self.depths != depths(self.parents):
+            raise InputError("the depths differ from those in the tree")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples(Open):
+    """A document that contains examples, such as the JSON of a scored system."""
+
+    examples: list[Example] = has("the translated sentences")
+
+
+def read_examples(path: str) -> list[Example]:
+    """Read examples from a file of posattn examples, or from the JSON of a scored system."""
+    found = read_json_value(path, AGAIN)
+    if isinstance(found, dict):
+        found = found.get("examples")
+    if not isinstance(found, list):
+        raise InputError(f"{path}: no list of examples found; make the file with posattn examples")
+    return as_record(Examples, {"examples": found}, path, AGAIN).examples
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head(Open):
+    """Statistics of one head of the encoder, averaged over the test set."""
+
+    layer: Whole = has("the layer, from 0")
+    head: Whole = has("the head, from 0")
+    entropy: Number = has("the entropy of its weights, in nats")
+    distance: Number = has("the mean distance in pieces, weighted by attention")
+    tree_edges: Number | None = may_have(
+        "the share of words that attend most to their parent or a child, among the other words"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearntNumber(Open):
+    """Values that a mechanism has learnt, or the means of the values that it predicts."""
+
+    place: Text = has("the module, such as encoder.layers.0.self_attn")
+    mechanism: Text = has("its name")
+    name: Text = has("the meaning of the numbers")
+    heads: list[Whole] = has("the heads they belong to; empty: one number per layer")
+    values: list[Number] = has("one number for each of these heads")
+
+    def __post_init__(self) -> None:
+        if len(self.values) != max(1, len(self.heads)):
+            raise InputError(f"there are {len(self.values)} values for {len(self.heads)} heads")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads(Open):
+    """The statistics of all heads of a model on a test set."""
+
+    sentences: Whole = has("the number of sentences")
+    words: Whole = may_have("the number of words with trees")
+    neighbours: Number | None = may_have(
+        "`tree_edges` of a head that always attends to the previous word; null without trees"
+    )
+    heads: list[Head] = has("each head of each layer")
+    numbers: list[LearntNumber] = may_have("what the mechanisms have learnt")
+
+    def __post_init__(self) -> None:
+        found = {(head.layer, head.head) for head in self.heads}
+        layers, heads = (max((pair[k] + 1 for pair in found), default=0) for k in (0, 1))
+        if not found or len(found) != len(self.heads) or layers * heads != len(found):
+            raise InputError("there must be each head of each layer once")
+
+
+def read_heads(path: str) -> Heads:
+    """Read a file written by posattn heads."""
+    return read_record(Heads, path, "make it again with posattn heads")
