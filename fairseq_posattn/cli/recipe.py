@@ -47,9 +47,9 @@ def experiment_of(request: step.OnRecipe) -> Any:
 
 
 def shared(kind: Any, request: step.OnRecipe) -> dict[str, Any]:
-    """Return the options of a request that are fields of a dataclass."""
-    names = [one.name for one in fields(kind)]
-    return {name: getattr(request, name) for name in names if hasattr(request, name)}
+    """Return the options of a request that are set and are fields of a dataclass."""
+    found = {one.name: getattr(request, one.name, None) for one in fields(kind)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def say_whose_code_runs(folder: Path) -> None:
