@@ -9,8 +9,8 @@ two columns, the word and its tag. They may be compressed (.gz, .xz or .zst).
 
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.requests import asked
-from fairseq_posattn.files.visible import visible
-from fairseq_posattn.tagging.options import TaggingData
+from fairseq_posattn.files.terminal import visible
+from fairseq_posattn.tagging.sentences import TaggingData
 
 
 def main() -> None:

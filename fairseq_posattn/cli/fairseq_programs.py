@@ -55,9 +55,9 @@ def own_help(program: str) -> str:
 
     from fairseq_posattn.core import attention
     from fairseq_posattn.core.positions.registry import describe
-    from fairseq_posattn.fairseq_plugin.criterions.tree_supervised import TreeSupervisedConfig
+    from fairseq_posattn.fairseq_plugin.criterions import TreeSupervisedConfig
     from fairseq_posattn.fairseq_plugin.models.config import OwnOptions
-    from fairseq_posattn.fairseq_plugin.tasks.translation_config import StructuredTranslationConfig
+    from fairseq_posattn.fairseq_plugin.translation_options import StructuredTranslationConfig
 
     about = f"fairseq-{program} with the plug-in. fairseq's own options are listed at the end."
     parser = Parser(prog=f"posattn {program}", description=about)

@@ -79,8 +79,7 @@ class TextTagger:
         import torch
         from fairseq import checkpoint_utils, utils
 
-        from fairseq_posattn import plugin  # noqa: F401
-        from fairseq_posattn.fairseq_plugin.user_dir import import_user_dir
+        from fairseq_posattn.plugin import import_user_dir
 
         import_user_dir(user_dir)
         if not Path(path).is_file():

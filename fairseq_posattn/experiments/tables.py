@@ -237,7 +237,7 @@ def write_parts(
     For parts defined by labels of sentences (`--subsets`), the tables are also printed, and the
     scores are plotted in START.TEST.NAME.svg.
     """
-    from fairseq_posattn.scoring.part_tables import part_tables  # dry runs work without numpy
+    from fairseq_posattn.scoring.system_tables import part_tables  # dry runs work without numpy
 
     systems = read_systems(list(paths))
     if tables := part_tables(systems, published):

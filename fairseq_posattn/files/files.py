@@ -4,11 +4,15 @@ Text is UTF-8. Lines end only at "\\n" or "\\r\\n", not at characters such as U+
 where Python's `splitlines` also splits.
 """
 
+from __future__ import annotations
+
 import codecs
 import gzip
+import hashlib
 import io
 import json
 import lzma
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +25,7 @@ from fairseq_posattn.files.paths import refuse_stream
 
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressionObj
+
 
 Mode = Literal["rb", "wb"]
 Opener = Callable[[str | Path, Mode], Any]  # returns a BinaryIO, but gzip's type hints differ
@@ -205,3 +210,18 @@ def write_json(path: str | Path, value: object, **options: Any) -> None:
     with written_whole(path) as file:
         json.dump(value, file, **options)
         file.write("\n")
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 checksum of a file in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def fingerprint(path: str | Path) -> dict[str, Any]:
+    """Return the size in bytes and the SHA-256 checksum of a file; raise an error for a pipe."""
+    refuse_stream(path)
+    return {"bytes": os.path.getsize(path), "sha256": sha256(path)}

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.paths import is_stream
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.terminal import say
 
 # Errors of file systems that do not support locks; the program then continues without a lock.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_lines
-from fairseq_posattn.files.progress import progress
+from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.inspection.attention import (
     decoder_attention,
     encoder_attention,
     shows_attention,
 )
 from fairseq_posattn.inspection.model import ExampleRequest
-from fairseq_posattn.inspection.source import SourceSentence, Subset, check_numbers, read_trees
+from fairseq_posattn.inspection.sentence import SourceSentence, Subset, check_numbers, read_trees
 from fairseq_posattn.scoring.generate_log import to_text
 from fairseq_posattn.trees.drawing import depths
 from fairseq_posattn.trees.sentence import Sentence

@@ -14,9 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairseq_posattn.inspection.picture import Picture
-from fairseq_posattn.inspection.plotting import printable
+from fairseq_posattn.inspection.plotting import printable, tree_svg
 from fairseq_posattn.inspection.rows import Kind, Panel, limits, scale_labels
-from fairseq_posattn.inspection.tree import tree_svg
 
 PAGE = Path(__file__).with_name("page")
 

@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.checksums import sha256
-from fairseq_posattn.files.files import read_json
+from fairseq_posattn.files.files import read_json, sha256
 from fairseq_posattn.files.records import as_document, as_record, at_least, one_of, option
 from fairseq_posattn.files.requests import new_folder
 from fairseq_posattn.text import pipeline

@@ -24,8 +24,7 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import replaced_together
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.files import OPENERS
+from fairseq_posattn.files.files import OPENERS, fingerprint
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.jobs.made import Made, made_before
 

@@ -23,10 +23,9 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.files import read_json
+from fairseq_posattn.files.files import fingerprint, read_json
 from fairseq_posattn.files.paths import refuse_file
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.terminal import say
 
 File = str | Path
 State = dict[str, Any]  # size and checksum of a file

@@ -16,14 +16,14 @@ from fairseq.data import indexed_dataset
 from fairseq_cli import preprocess
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.data.label_dictionaries import LabelDictionaries
-from fairseq_posattn.fairseq_plugin.data.tree_files import write_tree_file
+from fairseq_posattn.fairseq_plugin.label_dictionaries import LabelDictionaries
 from fairseq_posattn.fairseq_plugin.patches import checked_data
+from fairseq_posattn.fairseq_plugin.tree_data import write_tree_file
 from fairseq_posattn.files.atomic import folder_written_whole
 from fairseq_posattn.files.files import read_lines, same_number_of_lines
 from fairseq_posattn.files.paths import refuse_file, refuse_separator, refuse_split_path
-from fairseq_posattn.files.progress import progress
 from fairseq_posattn.files.requests import add_options
+from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.preparation.job import LabelOptions
 from fairseq_posattn.trees.lines import read_trees
 

@@ -16,8 +16,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import replaced_whole, written_whole
 from fairseq_posattn.files.files import count_lines, read_lines
 from fairseq_posattn.files.paths import is_stream, refuse_unwritable
-from fairseq_posattn.files.progress import progress
 from fairseq_posattn.files.records import at_least, between, one_of, option
+from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.jobs.lines import Part
 from fairseq_posattn.text.pipeline import TextConfig
 from fairseq_posattn.text.segmenters import Segmentation, Segmenter, SentencePiece, SubwordNmt

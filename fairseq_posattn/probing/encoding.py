@@ -18,9 +18,8 @@ from torch import Tensor
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin.models.config import plain_namespace
-from fairseq_posattn.files.checksums import sha256
-from fairseq_posattn.files.progress import say
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.files import sha256
+from fairseq_posattn.files.terminal import say, visible
 from fairseq_posattn.inspection.attention import encoder_inputs, weights_of
 from fairseq_posattn.inspection.model import Loaded
 from fairseq_posattn.text import pipeline as text_pipeline

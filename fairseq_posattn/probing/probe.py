@@ -12,7 +12,7 @@ import torch
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.files.checksums import sha256
+from fairseq_posattn.files.files import sha256
 from fairseq_posattn.files.version import __version__
 from fairseq_posattn.inspection.model import Loaded, load
 from fairseq_posattn.jobs.cluster import Cluster

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 from fairseq_posattn.inspection.plotting import INK, printable
 from fairseq_posattn.probing.agreement import PLACES
 from fairseq_posattn.probing.results import (

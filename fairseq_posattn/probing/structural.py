@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from fairseq_posattn.files.extras import lab_extra
+from fairseq_posattn.errors import lab_extra
 from fairseq_posattn.probing.words import WordTree
 
 BATCH, EPOCHS, BAD_EPOCHS, RATE = 20, 30, 5, 1e-3

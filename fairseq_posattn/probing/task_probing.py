@@ -11,17 +11,16 @@ import numpy as np
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.checksums import sha256
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.files import sha256
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.files.version import __version__
-from fairseq_posattn.probing.check import tasks_in
 from fairseq_posattn.probing.classifiers import Split, grid, tuned
 from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.probing.making.make import RECORD, TREES, read_made
 from fairseq_posattn.probing.probe import GIVEN, NONE, PARSED, Probing, shown_trees
 from fairseq_posattn.probing.request import TOP, Named, named
 from fairseq_posattn.probing.results import VECTORS, Accuracy, ProbedTask, Probes, packed_bits
-from fairseq_posattn.probing.tasks import NAMES, SPLITS, ProbingTask, read_examples
+from fairseq_posattn.probing.tasks import NAMES, SPLITS, ProbingTask, read_examples, tasks_in
 from fairseq_posattn.probing.vectors import of_sentences, read_text_vectors
 from fairseq_posattn.trees.conllu import read_labelled
 from fairseq_posattn.trees.projection import match

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.checksums import sha256
-from fairseq_posattn.files.progress import progress, say
+from fairseq_posattn.files.files import sha256
+from fairseq_posattn.files.terminal import progress, say
 from fairseq_posattn.files.version import __version__
 from fairseq_posattn.inspection.attention import shows_attention
 from fairseq_posattn.probing.agreement import Agreement, best_heads, best_offsets, looks

@@ -23,7 +23,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import full_disk_named
 from fairseq_posattn.files.files import read_lines
 from fairseq_posattn.files.lock import locked
-from fairseq_posattn.files.progress import progress, say
+from fairseq_posattn.files.terminal import progress, say
 from fairseq_posattn.jobs.made import Made
 from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.trees.sentence import Sentence

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from fairseq_posattn.files.records import as_document
 from fairseq_posattn.inspection.page import render
-from fairseq_posattn.inspection.tree import tree_svg
+from fairseq_posattn.inspection.plotting import tree_svg
 from fairseq_posattn.report import head_maps, score_tables, sections
 from fairseq_posattn.report.drawing import looks
 from fairseq_posattn.report.figures import Plotter

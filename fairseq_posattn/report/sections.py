@@ -21,8 +21,8 @@ from fairseq_posattn.report.systems import (
     speed_of,
     words_of,
 )
-from fairseq_posattn.scoring.part_tables import part_tables
 from fairseq_posattn.scoring.score_record import ComparedSentence, ScoredSystem
+from fairseq_posattn.scoring.system_tables import part_tables
 from fairseq_posattn.scoring.tables import Table
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.code_version import code_version
 from fairseq_posattn.files.records import ABSENT
+from fairseq_posattn.files.version import code_version
 from fairseq_posattn.scoring import training_log
 from fairseq_posattn.scoring.generate_log import speed
 from fairseq_posattn.scoring.inspection_record import Example, read_examples, read_heads

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 
 NONE = "–"
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

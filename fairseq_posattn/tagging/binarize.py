@@ -12,8 +12,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin.patches import checked_data
 from fairseq_posattn.files.atomic import folder_written_whole
 from fairseq_posattn.files.paths import refuse_file
-from fairseq_posattn.tagging.options import TaggingData
-from fairseq_posattn.tagging.sentences import TaggedSentence, read_tagged
+from fairseq_posattn.tagging.sentences import TaggedSentence, TaggingData, read_tagged
 from fairseq_posattn.tagging.vocabulary import KINDS, SETTINGS, Settings, Vocabulary, learn
 
 

@@ -20,10 +20,9 @@ from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.tagging.accuracy import mean_loss, percentages, read_curve, totals
+from fairseq_posattn.tagging.criterion import mean_loss, percentages, read_curve, totals
 from fairseq_posattn.tagging.dataset import TaggingDataset, check_parts
-from fairseq_posattn.tagging.vectors import load_vectors
-from fairseq_posattn.tagging.vocabulary import KINDS, Vocabulary
+from fairseq_posattn.tagging.vocabulary import KINDS, Vocabulary, load_vectors
 
 SPLIT = "valid"
 WORDS_OF_A_BATCH = 4000

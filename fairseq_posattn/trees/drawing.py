@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 from fairseq_posattn.trees.sentence import numbered
 
 LETTER, LABEL_LETTER = 8.0, 6.2  # widths of letters, slightly more than most fonts need

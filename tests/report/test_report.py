@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.inspection.tree import tree_svg
+from fairseq_posattn.inspection.plotting import tree_svg
 from fairseq_posattn.report.drawing import looks
 from fairseq_posattn.report.systems import read_systems
 from fairseq_posattn.trees.drawing import TreeLayout, arcs_of

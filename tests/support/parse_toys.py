@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_posattn.jobs.cut import planned, remove
 from fairseq_posattn.jobs.lines import LineWork, do_shard, join
 from fairseq_posattn.jobs.made import Made
+from fairseq_posattn.jobs.running import planned, remove
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.run import parse_step
 from fairseq_posattn.trees.conllu import read_blocks

@@ -19,8 +19,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from fairseq_posattn.fairseq_plugin.patches.checked_state import CheckpointError
-from fairseq_posattn.fairseq_plugin.patches.safe import is_torn
+from fairseq_posattn.fairseq_plugin.patches.safe import CheckpointError, is_torn
 from fairseq_posattn.files.atomic import PARTIAL, full_disk_named, remove_leftovers, replaced_whole
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from fairseq.modules import LayerDropModuleList
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin import interactive
 from fairseq_posattn.fairseq_plugin.patches.atomic import mend_last, remove_partial, writes_here
-from fairseq_posattn.fairseq_plugin.patches.checked_state import CheckpointError
+from fairseq_posattn.fairseq_plugin.patches.safe import CheckpointError
 from fairseq_posattn.files.atomic import full_disk_named
 from fairseq_posattn.files.lock import TRAINING, NoLocks, hold_until_the_end, this_process
 

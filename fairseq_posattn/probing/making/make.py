@@ -9,10 +9,9 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import folder_written_whole
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.files import open_to_write, write_json
-from fairseq_posattn.files.progress import progress, say
+from fairseq_posattn.files.files import fingerprint, open_to_write, write_json
 from fairseq_posattn.files.records import Open, as_document, one_of, read_record
+from fairseq_posattn.files.terminal import progress, say
 from fairseq_posattn.files.version import __version__
 from fairseq_posattn.probing.making.corpus import Counts, Shown
 from fairseq_posattn.probing.making.sample import Kept, Sample

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_lines, refuse_different_lengths
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.scoring.metrics import sgm
 from fairseq_posattn.scoring.metrics.scores import Scoring
 from fairseq_posattn.scoring.request import ScoreRequest

@@ -16,8 +16,7 @@ import sacrebleu
 from sacrebleu.metrics.base import Score as Computed
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.files import fingerprint, read_lines
 from fairseq_posattn.jobs.made import Made, made_before
 from fairseq_posattn.scoring.metrics.buckets import Range, within
 from fairseq_posattn.scoring.metrics.runs import Samples, interval

@@ -20,12 +20,11 @@ from fairseq_posattn.files.atomic import replaced_whole
 from fairseq_posattn.files.files import count_lines, open_to_write, read_lines
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.paths import refuse_unwritable
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.cluster import Cluster
-from fairseq_posattn.jobs.cut import remove
 from fairseq_posattn.jobs.lines import PLAN, Answer, LineStep, Part
 from fairseq_posattn.jobs.made import Made, made_before
-from fairseq_posattn.jobs.running import do_lines
+from fairseq_posattn.jobs.running import do_lines, remove
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser

@@ -17,12 +17,11 @@ from typing import Any, ClassVar
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import folder_written_whole, full_disk_named, is_used
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.files import read_json, write_json
+from fairseq_posattn.files.files import fingerprint, read_json, write_json
 from fairseq_posattn.files.lock import locked
-from fairseq_posattn.files.progress import say
 from fairseq_posattn.files.records import one_of, option
 from fairseq_posattn.files.requests import new_folder
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.made import Made, Steps, made_before
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.stanza_parser import StanzaParser, import_stanza

@@ -11,7 +11,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.jobs import running
 from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.jobs.lines import LineWork, do_shard, join
-from fairseq_posattn.jobs.slurm_jobs import Jobs, Submitted
+from fairseq_posattn.jobs.slurm import Jobs, Submitted
 from fairseq_posattn.text.parsing import run as whole_run
 from fairseq_posattn.text.parsing.options import ParserSettings
 from support.parse_toys import planned_parse, toy_texts

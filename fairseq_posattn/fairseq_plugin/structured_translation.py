@@ -14,31 +14,31 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.criterions import tree_supervised
-from fairseq_posattn.fairseq_plugin.data.label_dictionaries import (
+from fairseq_posattn.fairseq_plugin import criterions
+from fairseq_posattn.fairseq_plugin.label_dictionaries import (
     LabelDictionaries,
     check_folder,
     sizes_for,
 )
-from fairseq_posattn.fairseq_plugin.data.tree_dataset import (
-    JoinedTrees,
-    TreeDataset,
-    Trees,
-    print_new_trees,
-    print_read_trees,
-)
-from fairseq_posattn.fairseq_plugin.data.tree_files import load_tree_file, source_prefixes
 from fairseq_posattn.fairseq_plugin.models.int8 import quantize
 from fairseq_posattn.fairseq_plugin.patches import trained_on
-from fairseq_posattn.fairseq_plugin.tasks.translation_config import (
+from fairseq_posattn.fairseq_plugin.translation_options import (
     StructuredTranslationConfig,
     store_canonical,
 )
+from fairseq_posattn.fairseq_plugin.tree_data import (
+    JoinedTrees,
+    TreeDataset,
+    Trees,
+    load_tree_file,
+    print_new_trees,
+    print_read_trees,
+    source_prefixes,
+)
 from fairseq_posattn.text import pipeline as text_pipeline
-from fairseq_posattn.text.live.line_trees import NewTrees, SpelledSource, WantedLabels
 from fairseq_posattn.text.live.new_text import NewText, flat
 from fairseq_posattn.text.live.providers import provider_class
-from fairseq_posattn.text.live.segmented import PipelineCodec
+from fairseq_posattn.text.live.segmented import NewTrees, PipelineCodec, SpelledSource, WantedLabels
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.control import TreeControl
@@ -90,10 +90,10 @@ class StructuredTranslationTask(TranslationTask):
         """Build the criterion; raise an InputError if it does not fit the model's heads."""
         if getattr(self.cfg, "int8", False):
             raise InputError("--int8 applies to translation only; omit it in training")
-        supervises = getattr(cfg, "_name", None) == tree_supervised.NAME
+        supervises = getattr(cfg, "_name", None) == criterions.NAME
         if supervises != self.learns_from_trees:
             raise InputError(
-                f"the mechanism tree_supervised and --criterion {tree_supervised.NAME} require "
+                f"the mechanism tree_supervised and --criterion {criterions.NAME} require "
                 "each other; "
                 f"{'add the mechanism' if supervises else 'add the criterion'}, or omit both"
             )
@@ -131,7 +131,7 @@ class StructuredTranslationTask(TranslationTask):
             return
         learns = self.supervises and all(map(exists, prefixes))
         if self.supervises and not learns and split == self.cfg.train_subset:
-            raise InputError(f"{prefixes[0]}: {tree_supervised.NO_TREES_TO_LEARN}")
+            raise InputError(f"{prefixes[0]}: {criterions.NO_TREES_TO_LEARN}")
         if self.needs_trees is not False or learns:
             dataset = self.datasets[split]
             trees = self.load_trees(prefixes, dataset.src)
