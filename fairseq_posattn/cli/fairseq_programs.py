@@ -1,7 +1,5 @@
 """Run fairseq's programs with the plug-in: posattn train, generate, interactive and validate."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -10,8 +10,6 @@ words or their order, the sentences must be parsed again; for the other tasks, t
 corpus are written as well.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError

@@ -3,8 +3,6 @@
 posattn report SYSTEM.json ... --out report.html
 """
 
-from __future__ import annotations
-
 from fairseq_posattn.errors import lab_extra
 from fairseq_posattn.files.atomic import written_whole
 from fairseq_posattn.files.command_line import run

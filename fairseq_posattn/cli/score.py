@@ -3,8 +3,6 @@
 posattn score HYPOTHESES --references REF --target-lang de --baseline BASE --json OUT
 """
 
-from __future__ import annotations
-
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.files import write_json
 from fairseq_posattn.files.lock import locked

@@ -3,8 +3,6 @@
 posattn sgm FILE --out TEXT
 """
 
-from __future__ import annotations
-
 from fairseq_posattn.files.atomic import written_whole
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.requests import asked

@@ -6,8 +6,6 @@ The text contains one sentence per line, with tokens separated by spaces. Altern
 in CoNLL-U format; then only the tag column is filled, and all other columns are copied.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 posattn translations DATA generate.log --out translations
 """
 
-from __future__ import annotations
-
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_together
 from fairseq_posattn.files.command_line import run

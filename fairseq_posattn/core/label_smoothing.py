@@ -20,8 +20,6 @@ and each embedding adds only the rows of the words in the batch.
     x = rows(table, words, padding, total)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -13,8 +13,6 @@ printed in Eq. 12. By default, mu is not limited. With the weights (1, 1, 0) or 
 building blocks, it therefore advances by one position per step, whatever the length of the source.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Read and write the tree files of binarised data, such as train.en-de.en.tree.bin; a dataset."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ Text is UTF-8. Lines end only at "\\n" or "\\r\\n", not at characters such as U+
 where Python's `splitlines` also splits.
 """
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import hashlib

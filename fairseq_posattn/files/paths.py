@@ -3,8 +3,6 @@
 fairseq splits an argument with several paths at `:` or `,`, which may also occur within a path.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

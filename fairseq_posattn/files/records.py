@@ -15,8 +15,6 @@ If a key is missing in the document, its field has the default value. `as_docume
 whose value is ABSENT.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import types

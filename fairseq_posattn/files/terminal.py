@@ -4,8 +4,6 @@ Control characters for the text direction (such as U+202E) make a terminal reord
 invisible characters can hide differences between texts.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The version of the package and of its code, which is stored with results."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from functools import cache

@@ -1,7 +1,5 @@
 """Translate sentences with a trained model, and export their trees and attention weights."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Sequence
 from typing import Any

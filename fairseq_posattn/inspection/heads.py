@@ -1,7 +1,5 @@
 """Compute statistics of a model's attention heads on a test set."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

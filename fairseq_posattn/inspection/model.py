@@ -4,8 +4,6 @@ This module also defines the options of posattn examples and posattn heads. It d
 before a model is loaded.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple

@@ -3,8 +3,6 @@
 The cells contain the values as text, so that screen readers can read them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

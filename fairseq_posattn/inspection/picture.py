@@ -5,8 +5,6 @@ word have the same vector, and there are no position embeddings. Any difference 
 occurrences in a picture is therefore due to the mechanism.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

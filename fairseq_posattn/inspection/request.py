@@ -1,7 +1,5 @@
 """The options of posattn show; this module does not import torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar

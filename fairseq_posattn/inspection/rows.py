@@ -3,8 +3,6 @@
 The effect of a stage, treated as a black box, is measured with gradients and selected inputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum

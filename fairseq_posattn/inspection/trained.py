@@ -1,7 +1,5 @@
 """Compute the picture of an encoder layer of a trained model for one sentence."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

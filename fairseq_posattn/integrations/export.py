@@ -5,8 +5,6 @@ fairseq's translations, and synthetic pairs of many lengths, which cover all sym
 words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle, islice, zip_longest

@@ -4,8 +4,6 @@ The folder of an exported model contains the CTranslate2 model, prepare.json, th
 and exported.json, which records checksums and the result of verifying the export.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

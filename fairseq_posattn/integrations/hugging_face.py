@@ -8,8 +8,6 @@ contains the word index of each piece; all special pieces share one additional i
 has the index -1. `[:, 1]` contains the index of each word's parent; the root is its own parent.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ transformers initialises missing weights randomly, and ignores unknown files and
 module raises an error in each of these cases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ until the program ends, and then kills all processes whose environment contains 
 All descendants inherit this variable, even those in separate sessions, such as torchrun's workers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -10,8 +10,6 @@ Each shard is processed by one process, from its first to its last line. Therefo
 depends neither on the number of workers nor on restarts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Run a step in shards: split its inputs, process the unfinished shards, and join the outputs."""
 
-from __future__ import annotations
-
 import codecs
 import os
 import shutil

@@ -9,8 +9,6 @@ The score W_2 tanh(W_1 h_i) of a state does not depend on the attending step. Th
 share one row of scores, and each step applies its own mask.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Count the pieces in a shard, binarise its lines, and join the data of all shards."""
 
-from __future__ import annotations
-
 import logging
 from argparse import Namespace
 from collections import Counter

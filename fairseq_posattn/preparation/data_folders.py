@@ -1,7 +1,5 @@
 """Write the data folder, or with --shards several folders: the last step of a preparation."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections import Counter

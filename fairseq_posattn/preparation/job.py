@@ -1,7 +1,5 @@
 """The options and steps of a preparation, which converts a corpus to a data folder."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field

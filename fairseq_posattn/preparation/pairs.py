@@ -1,7 +1,5 @@
 """Rewrite and filter sentence pairs, and distribute them over shards."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, product

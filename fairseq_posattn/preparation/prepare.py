@@ -4,8 +4,6 @@ The steps are normalisation, tokenisation, parsing, segmentation, projection, fi
 binarisation. Completed steps are not repeated, so a killed run can be resumed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial

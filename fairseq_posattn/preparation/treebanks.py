@@ -4,8 +4,6 @@ The translation of a sentence is given in a comment (`# text_en = ...`), or it i
 sentence with the same name (`# sent_id = ...`) in a second treebank.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain

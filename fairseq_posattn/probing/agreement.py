@@ -5,8 +5,6 @@ of the attended word and averaged over the pieces of the attending word. A word 
 attending only to the other word that receives its largest weight.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field

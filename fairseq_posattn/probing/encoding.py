@@ -1,7 +1,5 @@
 """Encode sentences with a trained model, together with their trees if the model reads trees."""
 
-from __future__ import annotations
-
 import inspect
 from argparse import Namespace
 from collections.abc import Iterator, Sequence

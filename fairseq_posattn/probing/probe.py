@@ -1,7 +1,5 @@
 """Encode sentences with trained models, before and after training, for posattn probe."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

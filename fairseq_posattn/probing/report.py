@@ -1,7 +1,5 @@
 """Add probing results to the report: a plot of accuracies, tables, and maps of heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup

@@ -1,7 +1,5 @@
 """Define the options of posattn probe, for the command line and for Python."""
 
-from __future__ import annotations
-
 from argparse import ArgumentTypeError
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Define the JSON of posattn probe, which contains probing results and their inputs."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

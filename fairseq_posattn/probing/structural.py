@@ -5,8 +5,6 @@ in the tree, and the depth probe fits |B h_i|^2 to the depth of a word. The loss
 the sum of absolute errors, divided by the squared length (distances) or by the length (depths).
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The accuracies for sentences have the layout of Wang et al. (2019), Table 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import mean
 

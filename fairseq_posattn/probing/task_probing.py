@@ -1,7 +1,5 @@
 """Train classifiers that predict the labels of probing tasks from sentence vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path

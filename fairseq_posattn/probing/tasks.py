@@ -13,8 +13,6 @@ sentences that occur in two splits, or labels so unbalanced that always predicti
 label is accurate.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Probe the word vectors and attention heads of trained models with the trees of a treebank."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice

@@ -3,8 +3,6 @@
 A cache file is named after a hash of the checkpoint, data, sentences, trees and pooling.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Build the HTML page of posattn report: tables, figures and examples of scored systems."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence

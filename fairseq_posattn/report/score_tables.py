@@ -1,7 +1,5 @@
 """Build the rows of the report's tables, and mark the best value of each column."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Assemble the report sections: figures, tables, and translations of two systems side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher

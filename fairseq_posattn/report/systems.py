@@ -1,7 +1,5 @@
 """Read and validate the scored systems of a report, and look up their results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -5,8 +5,6 @@ specifies. Without that file, subword units are joined at the separator, and wor
 with Moses if a language is given.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Examples are translated sentences with trees and attention weights. Statistics o
 heads are averages over a test set.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from dataclasses import dataclass

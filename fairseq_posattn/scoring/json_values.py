@@ -1,7 +1,5 @@
 """Types and field definitions for the JSON of a scored system."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fairseq_posattn.files.records import ABSENT, Limit, option

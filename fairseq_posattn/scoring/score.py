@@ -7,8 +7,6 @@
 `io.records.as_document` converts the result to the JSON that posattn report reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 python -m fairseq_posattn.scoring.score_document
 """
 
-from __future__ import annotations
-
 import dataclasses
 import types
 from collections.abc import Iterator
@@ -20,14 +18,6 @@ INTRODUCTION = """\
 [Example](#example), and `posattn heads` [Heads](#heads). A key with a question mark may be \
 missing; unknown keys are ignored. Pieces are subword units. With several runs, translations are \
 those of the first run."""
-
-
-def document() -> str:
-    return "\n".join([INTRODUCTION, *tables(ScoredSystem)]) + "\n"
-
-
-if __name__ == "__main__":
-    print(document(), end="")
 
 
 SHORT = {"true or false": "boolean", "a whole number": "integer", "a number": "number"}
@@ -98,3 +88,11 @@ def words(annotation: Any) -> str:
     if is_record(annotation):
         return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
     return SHORT.get(KINDS[annotation], KINDS[annotation])
+
+
+def document() -> str:
+    return "\n".join([INTRODUCTION, *tables(ScoredSystem)]) + "\n"
+
+
+if __name__ == "__main__":
+    print(document(), end="")

@@ -3,8 +3,6 @@
 These dataclasses validate the files. score_document.py describes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

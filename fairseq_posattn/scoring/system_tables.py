@@ -1,7 +1,5 @@
 """Tables of a scored system for the terminal, and of several systems on parts of the test sets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from fairseq_posattn.files.records import ABSENT, known

@@ -8,8 +8,6 @@ Markdown markup, spreadsheet formulas or invisible characters. The macro `table_
 report/page/page.html, the template of posattn report, writes tables as HTML.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence

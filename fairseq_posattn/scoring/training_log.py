@@ -1,7 +1,5 @@
 """Read the losses, speed and duration of a training run from the logs of fairseq-train."""
 
-from __future__ import annotations
-
 import heapq
 import json
 import re

@@ -1,7 +1,5 @@
 """Build dictionaries and binary data for the tagging task from tagged sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -5,8 +5,6 @@ and ambiguous words. Ambiguous words are words in the dictionary that have sever
 training data.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable

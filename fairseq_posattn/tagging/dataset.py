@@ -1,7 +1,5 @@
 """The dataset of the tagging task, which contains indices of words, characters and tags."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

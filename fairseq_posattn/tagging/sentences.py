@@ -4,8 +4,6 @@ In the two-column format, which is common for the Penn Treebank (PTB), each line
 its tag. Blank lines separate sentences.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ read class attributes of the mechanism, which are documented in
 `fairseq_posattn.attention.Mechanism`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

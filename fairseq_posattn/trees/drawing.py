@@ -3,8 +3,6 @@
 All pictures with arcs use the coordinates of `TreeLayout`.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

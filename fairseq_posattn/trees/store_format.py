@@ -13,8 +13,6 @@ of the label dictionaries. Trees without labels are written in version 2. The
 digests detect changes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import zlib

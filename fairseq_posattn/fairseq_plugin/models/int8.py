@@ -4,8 +4,6 @@ In a decoding step, each weight matrix is multiplied by only a few rows. torch r
 in each step, which takes a large share of the time. `pack` packs them only once, for oneDNN.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 

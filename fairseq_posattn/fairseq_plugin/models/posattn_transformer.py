@@ -1,7 +1,5 @@
 """The posattn_transformer model: a Transformer with configurable positions and attention."""
 
-from __future__ import annotations
-
 import logging
 from argparse import ArgumentTypeError
 from collections.abc import Sequence

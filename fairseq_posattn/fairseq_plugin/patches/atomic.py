@@ -6,8 +6,6 @@ run finds the marker, checkpoint_last.pt may be missing or outdated, and is rest
 also records whether checkpoint_best.pt was about to be replaced.
 """
 
-from __future__ import annotations
-
 import filecmp
 import logging
 import os

@@ -5,8 +5,6 @@ file name, or silently results in wrong words. All fairseq tasks open their data
 functions in PATCHES.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

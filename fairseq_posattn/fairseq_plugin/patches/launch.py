@@ -1,7 +1,5 @@
 """Start distributed training, and prevent training runs from sharing a checkpoint folder."""
 
-from __future__ import annotations
-
 import atexit
 import logging
 import os

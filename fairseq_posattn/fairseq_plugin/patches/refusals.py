@@ -9,8 +9,6 @@ because checkpoints and recipes may not be trustworthy. Besides literals, sums a
 lists are supported, because fairseq's own architectures contain them, such as `[(512, 3)] * 20`.
 """
 
-from __future__ import annotations
-
 import ast
 import linecache
 import math

@@ -8,8 +8,6 @@ therefore make another update (or, after early stopping, train another epoch) an
 checkpoints.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os

@@ -10,8 +10,6 @@ torch does not verify checksums, and a few bytes can make it create a tensor of 
 resolves all references in a configuration, including those to environment variables.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -4,8 +4,6 @@ The docstring of each wrapper describes the problem that it solves. If several w
 same function, the last one in the table runs first.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """Create a folder of probing task files from a CoNLL-U corpus."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Compute sacrebleu's scores for a test set, tokenised BLEU as in older papers, and exact match."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ All texts must have the same number of sentences. A warning is printed if a toke
 compared with a detokenised one, because the scores would be wrong.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product, starmap

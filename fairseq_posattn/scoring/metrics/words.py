@@ -5,8 +5,6 @@ the reference is counted as correct at most n times. If there are several refere
 is used.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from statistics import mean

@@ -1,7 +1,5 @@
 """Segment raw lines, record the span of each piece, and provide the trees of lines in batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol

@@ -4,8 +4,6 @@ OUT.parts contains the completed shards. OUT.json records inputs, settings, and 
 individual lines.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """Run stanza's trainers in separate processes, because they set global seeds and log handlers."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import multiprocessing

@@ -4,8 +4,6 @@ OUT.work contains completed models and the trainers' logs. OUT contains the mode
 folder layout, and a record of their training.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shutil
