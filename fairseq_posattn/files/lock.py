@@ -87,12 +87,12 @@ def hold_until_the_end(path: Path, note: str) -> str | None:
 
 def wait_until_released(path: Path, pause: Callable[[float], object] = time.sleep) -> None:
     """Wait until no other process holds the lock that `hold_until_the_end` takes on a file."""
-    told = False
+    is_announced = False
     with contextlib.suppress(NoLocks):
         while path.exists() and (holder := hold_until_the_end(path, this_process())) is not None:
-            if not told:
+            if not is_announced:
                 say(f"{path.parent}: {holder} is still training here; waiting until it ends")
-            told = True
+            is_announced = True
             pause(SECONDS_BETWEEN_TRIES)
     if path in held:
         held.pop(path).close()

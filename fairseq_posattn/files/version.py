@@ -20,7 +20,7 @@ def code_version() -> str:
         return __version__
     command = ["git", "-C", str(CHECKOUT), "describe", "--always", "--abbrev=10"]
     try:
-        told = subprocess.run(
+        described = subprocess.run(
             [*command, "--exclude=*", "--dirty=.changed"],
             capture_output=True,
             text=True,
@@ -29,4 +29,4 @@ def code_version() -> str:
         )
     except (OSError, subprocess.CalledProcessError):
         return __version__
-    return f"{__version__}+{told.stdout.strip()}"
+    return f"{__version__}+{described.stdout.strip()}"

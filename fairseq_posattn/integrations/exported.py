@@ -111,7 +111,7 @@ class Translator:
                 files=files,  # otherwise, CTranslate2 would also read unchecked files
             )
         except (RuntimeError, ValueError) as error:
-            raise InputError(f"{self.folder}: {told(error)}; {REMEDY}") from error
+            raise InputError(f"{self.folder}: {message_of(error)}; {REMEDY}") from error
 
     def translate(self, lines: Sequence[str], **options: Any) -> list[str]:
         """Return the best translation of each line; `options` are passed to `candidates`."""
@@ -154,7 +154,7 @@ class Translator:
         except (RuntimeError, ValueError) as error:
             raise InputError(
                 f"CTranslate2 cannot translate with --beam {beam} and --lenpen {lenpen} "
-                f"({told(error)}); use smaller values"
+                f"({message_of(error)}); use smaller values"
             ) from error
         if not all(isfinite(score) for one in found for score in one.scores):
             raise InputError(
@@ -243,6 +243,6 @@ def import_ctranslate2() -> ModuleType:
     return ctranslate2
 
 
-def told(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """Return the message of an error as a single line."""
     return " ".join(str(error).split())

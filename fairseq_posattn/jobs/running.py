@@ -31,8 +31,8 @@ from fairseq_posattn.jobs.lines import (
     lines_of,
     parts,
 )
-from fairseq_posattn.jobs.made import Made
 from fairseq_posattn.jobs.slurm import Jobs, submit
+from fairseq_posattn.jobs.step_records import StepRecord
 
 
 def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
@@ -61,12 +61,12 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
         for name in ("input", "done", "logs"):
             (partial / name).mkdir()
         shards = list(cut(step, partial / "input", shard_lines))
-        Made(key, [], {"shards": [asdict(shard) for shard in shards]}).write(partial / PLAN)
+        StepRecord(key, [], {"shards": [asdict(shard) for shard in shards]}).write(partial / PLAN)
     return LineWork(folder, step, shards, key)
 
 
 def stored_plan(step: LineStep, folder: Path) -> LineWork:
-    plan = Made.read(folder / PLAN)
+    plan = StepRecord.read(folder / PLAN)
     if plan is None or not plan.answer:
         raise InputError(
             f"{folder / PLAN}: the file is damaged or was written before version 0.3.0; remove "

@@ -12,8 +12,8 @@ from fairseq_posattn.files.records import at_least, between, one_of, option
 from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.jobs.lines import Answer, Combine, LineStep, concatenate_all
-from fairseq_posattn.jobs.made import File, Steps
 from fairseq_posattn.jobs.running import discard, do_lines
+from fairseq_posattn.jobs.step_records import File, Steps
 from fairseq_posattn.preparation.corpus import ALIGN, Corpus, Treebanks
 from fairseq_posattn.text.languages import find, lacks_spaces
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline

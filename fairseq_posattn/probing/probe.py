@@ -56,7 +56,7 @@ class Probing:
         name: the name of the file, without .conllu.xz.
         remedy: the end of the error message for training data not parsed by stanza.
         """
-        pipeline, folder = encoder.pipeline, self.request.kept / "parsed"
+        pipeline, folder = encoder.pipeline, self.request.cache / "parsed"
         if pipeline is None or pipeline.config.parser.parser != "stanza":
             raise InputError(
                 f"{encoder.data}: the training data were not parsed with stanza; {remedy}"
@@ -95,7 +95,7 @@ class Probing:
             **({"codecs": codecs} if (codecs := encoder.codec_checksums()) else {}),
         }
         what = f"{what} ({about['kind']})"
-        return cached(self.request.kept / "vectors", described, what, sentences, rows, encode)
+        return cached(self.request.cache / "vectors", described, what, sentences, rows, encode)
 
     def layers(self, vectors: Vectors) -> dict[str, np.ndarray]:
         """Return the vectors of the requested layers, by layer name."""

@@ -10,7 +10,7 @@ from fairseq_posattn.probing.agreement import PLACES
 from fairseq_posattn.probing.results import (
     TRAINED,
     UNTRAINED,
-    HeadLooks,
+    HeadAgreement,
     Probes,
     grouped,
     row_name,
@@ -78,14 +78,14 @@ def label(row: Row) -> str:
     return f" {name}" if name.startswith("_") else name  # matplotlib omits labels starting with `_`
 
 
-def maps(heads: Sequence[HeadLooks]) -> Iterator[MapGroup]:
+def maps(heads: Sequence[HeadAgreement]) -> Iterator[MapGroup]:
     """Yield each model's maps, which show how often each head attends most to each of PLACES."""
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
         title = visible(f"{row_name(system, kind)}, run {run}, trees: {trees}")
         yield MapGroup(title, [map_of(found, place) for place in PLACES])
 
 
-def map_of(heads: Sequence[HeadLooks], place: str) -> HeadMap:
+def map_of(heads: Sequence[HeadAgreement], place: str) -> HeadMap:
     """Return the map of all heads for one of PLACES, from white (0 %) to dark (100 %)."""
     layers = grouped(heads, "layer")
     rows = [

@@ -74,7 +74,7 @@ class Accuracy(OfModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadLooks(OfModel):
+class HeadAgreement(OfModel):
     """How often a head attends most to parents, children and neighbours, in % of the words."""
 
     layer: Whole = has("layer, counted from 0")
@@ -163,7 +163,7 @@ class Probes(Open):
     tasks: dict[str, ProbedTask] = has("tasks by name")
     accuracies: list[Accuracy] = has("all accuracies of the tasks")
     treebank: Treebank = may_have("sentences with which words and heads were probed")
-    heads: list[HeadLooks] = option("what each attention head attends to", [])
+    heads: list[HeadAgreement] = option("what each attention head attends to", [])
     offsets: list[PlaceOffset] = option("best fixed offsets to parents and children", [])
     relations: list[RelationHead] = option("best head for each relation", [])
     words: list[WordProbe] = option("results of probes of word vectors", [])

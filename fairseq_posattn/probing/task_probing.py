@@ -14,7 +14,7 @@ from fairseq_posattn.files.terminal import say
 from fairseq_posattn.files.version import __version__
 from fairseq_posattn.probing.classifiers import Split, grid, tuned
 from fairseq_posattn.probing.encoding import SentenceEncoder
-from fairseq_posattn.probing.making.make import RECORD, TREES, read_made
+from fairseq_posattn.probing.making.make import RECORD, TREES, read_tasks_record
 from fairseq_posattn.probing.probe import GIVEN, NONE, PARSED, Probing, shown_trees
 from fairseq_posattn.probing.request import TOP, Named, named
 from fairseq_posattn.probing.results import VECTORS, Accuracy, ProbedTask, Probes, packed_bits
@@ -125,7 +125,7 @@ class TaskProbing(Probing):
         kind = self.request.trees_are
         beside = trees and trees.resolve() == (self.folder / TREES).resolve()
         if beside and not kind and made.is_file():
-            kind = read_made(made).trees
+            kind = read_tasks_record(made).trees
         return kind or GIVEN
 
     def trees(self, task: LabelledTask, encoder: SentenceEncoder) -> TaskTrees:
@@ -142,7 +142,7 @@ class TaskProbing(Probing):
             remedy = f"parse the sentences of {name} yourself, and give the folder with --trees"
             path = self.parsed_file(encoder, task.texts, task.task.file, remedy)
         is_changed = task.task.changes_words and kind == "gold"
-        if is_changed or path.parent == self.request.kept / "parsed":
+        if is_changed or path.parent == self.request.cache / "parsed":
             kind = PARSED
         sentences = [encoder.normal(sentence) for sentence in read_labelled(path)]
         if len(sentences) != len(task.texts):

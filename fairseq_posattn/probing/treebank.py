@@ -13,7 +13,7 @@ from fairseq_posattn.files.files import sha256
 from fairseq_posattn.files.terminal import progress, say
 from fairseq_posattn.files.version import __version__
 from fairseq_posattn.inspection.attention import shows_attention
-from fairseq_posattn.probing.agreement import Agreement, best_heads, best_offsets, looks
+from fairseq_posattn.probing.agreement import Agreement, best_heads, best_offsets, head_agreement
 from fairseq_posattn.probing.classifiers import selectivity
 from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.probing.probe import PARSED, Probing, shown_trees
@@ -60,7 +60,7 @@ class TreebankProbing(Probing):
                 about["trees"] = shown_trees(encoder, "gold" if self.request.gold else PARSED)
                 if shows_attention(encoder.encoder, "self_attn"):
                     dev, test = agreement(parts["dev"]), agreement(parts["test"])
-                    found["heads"] += looks(dev, test, about)
+                    found["heads"] += head_agreement(dev, test, about)
                     found["offsets"] += best_offsets(dev, test, about)
                     found["relations"] += best_heads(dev, test, about)
                 found["words"] += self.word_probes(parts, encoder, about)

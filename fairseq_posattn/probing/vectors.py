@@ -22,7 +22,7 @@ from fairseq_posattn.files.atomic import full_disk_named
 from fairseq_posattn.files.files import read_lines
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.terminal import progress, say
-from fairseq_posattn.jobs.made import Made
+from fairseq_posattn.jobs.step_records import StepRecord
 from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.trees.sentence import Sentence
 
@@ -57,7 +57,7 @@ def make(path: Path, about: dict[str, Any], sentences: int, rows: int, encode: E
     """Encode the sentences that an interrupted run has not encoded yet."""
     growing, note = path.with_suffix(".growing"), path.with_suffix(".json")
     vectors: np.memmap | None = None
-    begun, begin = Made.read(note), 0
+    begun, begin = StepRecord.read(note), 0
     if begun and begun.key == about and growing.is_file():
         begin = int(begun.answer["done"])
         vectors = open_memmap(growing, mode="r+")
@@ -71,7 +71,7 @@ def make(path: Path, about: dict[str, Any], sentences: int, rows: int, encode: E
             vectors[places] = found
         assert vectors is not None
         vectors.flush()
-        Made(about, None, {"done": end, "of": sentences}).write(note)
+        StepRecord(about, None, {"done": end, "of": sentences}).write(note)
     growing.replace(path)
 
 

@@ -17,7 +17,7 @@ from fairseq_posattn.files.records import as_document
 from fairseq_posattn.inspection.model import load
 from fairseq_posattn.probing import encoding, vectors
 from fairseq_posattn.probing.encoding import SentenceEncoder
-from fairseq_posattn.probing.making.make import Made
+from fairseq_posattn.probing.making.make import TasksRecord
 from fairseq_posattn.probing.request import ProbeRequest, named
 from fairseq_posattn.probing.results import (
     Accuracy,
@@ -609,7 +609,7 @@ def made_tasks(world, folder, kind):
     shutil.copytree(world.tasks, folder)
     shutil.copytree(world.trees, folder / "trees")
     (folder / "trees/bigram_shift.conllu").unlink()  # they would be parsed
-    about = Made(
+    about = TasksRecord(
         version="1", trees=kind, settings={}, corpora=[], left_out={}, tasks={}, refused={}
     )
     (folder / "tasks.json").write_text(json.dumps(as_document(about)))

@@ -21,8 +21,8 @@ from fairseq_posattn.files.paths import refuse_unwritable
 from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.jobs.lines import PLAN, Answer, LineStep, Part
-from fairseq_posattn.jobs.made import Made, made_before
 from fairseq_posattn.jobs.running import do_lines, remove
+from fairseq_posattn.jobs.step_records import StepRecord, completed_record
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser
@@ -62,13 +62,13 @@ def parse(
     step = parse_step("parse", text, out, settings, trees, record)
     with locked(out, wait=wait):
         key = step.key()
-        if (result := made_before(record, key, [out])) is None:
+        if (result := completed_record(record, key, [out])) is None:
             if do_lines(step, parts, cluster, shard_lines, wait=wait, keep=True) is None:
                 return
-            result = Made.read(record)
+            result = StepRecord.read(record)
         assert result is not None
         show(result, text, out, record)
-        plan = Made.read(parts / PLAN)
+        plan = StepRecord.read(parts / PLAN)
         of_this_parse = plan and plan.key and {name: plan.key.get(name) for name in key} == key
         if not keep_parts and (of_this_parse or not parts.exists()):
             remove(parts)
@@ -191,7 +191,7 @@ def read_given(path: str, trees: str, several_roots: str) -> Iterator[tuple[str,
         yield sentence.where, sentence
 
 
-def show(result: Made, text: str, out: str, record: str) -> None:
+def show(result: StepRecord, text: str, out: str, record: str) -> None:
     """Log the result and, the first time, the notes on individual lines."""
     notes, lines = result.answer["notes"], result.answer["lines"]
     if result.answer.get("shown"):

@@ -164,10 +164,10 @@ def as_the_pipeline_has_it(sentence: Sentence) -> Sentence:
 
 def paragraphs(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
     """Yield the paragraphs of a treebank; if none are marked, each sentence is a paragraph."""
-    told = any(tree.begins_paragraph for tree in trees)
+    are_marked = any(tree.begins_paragraph for tree in trees)
     paragraph: list[Tree] = []
     for tree in trees:
-        if paragraph and (tree.begins_paragraph or not told):
+        if paragraph and (tree.begins_paragraph or not are_marked):
             yield paragraph
             paragraph = []
         paragraph.append(tree)
