@@ -19,8 +19,8 @@ from fairseq_posattn.fairseq_plugin.models import (  # noqa: F401
 )
 from fairseq_posattn.fairseq_plugin.patches import table as patches
 from fairseq_posattn.language_models import model as language_model  # noqa: F401
-from fairseq_posattn.tagging import criterion, task  # noqa: F401
 from fairseq_posattn.tagging import model as tagger  # noqa: F401
+from fairseq_posattn.tagging import task  # noqa: F401
 
 patches.install()
 

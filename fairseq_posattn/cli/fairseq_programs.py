@@ -25,7 +25,9 @@ def run_fairseq(program: str) -> None:
     module = import_module(f"fairseq_cli.{program}")
     refusals = import_module("fairseq_posattn.fairseq_plugin.patches.refusals")
     import_module("fairseq_posattn.plugin")  # --user-dir skips a package that is imported already
-    logging.getLogger("fairseq.utils").addFilter(is_news)
+    logging.getLogger("fairseq.utils").addFilter(
+        lambda record: "has already been imported" not in record.getMessage()
+    )
     log_to_stdout(program)
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(own_help(program), end="\n\n")
@@ -36,11 +38,6 @@ def run_fairseq(program: str) -> None:
         if message is None:
             raise
         raise InputError(message) from error
-
-
-def is_news(record: logging.LogRecord) -> bool:
-    """Return False for fairseq's message that the plug-in is already imported."""
-    return "has already been imported" not in record.getMessage()
 
 
 def own_help(program: str) -> str:

@@ -125,8 +125,13 @@ class StructuredTranslationTask(TranslationTask):
         """Load a split, with its trees if a model reads them or no model has been built yet."""
         super().load_dataset(split, epoch, combine, **kwargs)
         prefixes = source_prefixes(self.cfg, split, epoch, combine)
-        if self.cfg.load_alignments and split == self.cfg.train_subset:
-            refuse_no_alignments(self.datasets[split], prefixes[0])
+        needs_alignments = self.cfg.load_alignments and split == self.cfg.train_subset
+        if needs_alignments and self.datasets[split].align_dataset is None:
+            raise InputError(  # fairseq would not report this
+                f"{Path(prefixes[0]).parent}: --load-alignments needs alignments, but the training "
+                "data have none; make the data with posattn prepare --alignments, or omit "
+                "--load-alignments"
+            )
         if self.needs_trees is None and not all(map(exists, prefixes)):
             return
         learns = self.supervises and all(map(exists, prefixes))
@@ -244,7 +249,10 @@ class StructuredTranslationTask(TranslationTask):
                 if not hasattr(model.encoder, "needs_tree"):
                     ignore_trees(model)
         if getattr(self.cfg, "int8", False):  # older checkpoints have no such option
-            refuse_scoring(args)
+            if getattr(args, "score_reference", False):  # it needs the unquantised output layer
+                raise InputError(
+                    "--int8 cannot be combined with --score-reference; use only one of them"
+                )
             for model in models:
                 quantize(model)
         return super().build_generator(models, args, *rest, **kwargs)
@@ -261,21 +269,6 @@ class StructuredTranslationTask(TranslationTask):
         """Return the piece separator of the text pipeline, or else --piece-separator."""
         pipeline = self.pipeline()
         return self.cfg.piece_separator if pipeline is None else pipeline.separator
-
-
-def refuse_no_alignments(dataset: Any, prefix: str) -> None:
-    """Raise an InputError if the training set has no alignments; fairseq would not report this."""
-    if dataset.align_dataset is None:
-        raise InputError(
-            f"{Path(prefix).parent}: --load-alignments needs alignments, but the training data "
-            "have none; make the data with posattn prepare --alignments, or omit --load-alignments"
-        )
-
-
-def refuse_scoring(args: Any) -> None:
-    """Raise an InputError for --score-reference, which needs the unquantised output layer."""
-    if getattr(args, "score_reference", False):
-        raise InputError("--int8 cannot be combined with --score-reference; use only one of them")
 
 
 def ignore_trees(model: Any) -> None:

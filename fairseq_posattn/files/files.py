@@ -54,22 +54,17 @@ def open_to_write(path: str | Path) -> BinaryIO:
 
 def open_zst(path: str | Path, mode: Mode) -> BinaryIO:
     """Open a .zst file for reading all of its frames, or for writing one frame with a checksum."""
-    zstandard = import_zstandard(path)
-    if mode == "wb":
-        compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
-        file: BinaryIO = zstandard.open(path, "wb", compressor)
-        return file
-    return cast(BinaryIO, ZstReader(zstandard, path))
-
-
-def import_zstandard(path: str | Path) -> ModuleType:
     try:
         import zstandard
     except ImportError:
         raise InputError(
             f"{path}: the package zstandard is missing; run pip install 'fairseq_posattn[parse]'"
         ) from None
-    return zstandard
+    if mode == "wb":
+        compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
+        file: BinaryIO = zstandard.open(path, "wb", compressor)
+        return file
+    return cast(BinaryIO, ZstReader(zstandard, path))
 
 
 class ZstReader(io.RawIOBase):

@@ -55,7 +55,11 @@ def example(
     model, task, _ = source.loaded
     if given is not None:
         source.check(given)
-        refuse_other_tree(source, given)
+        if source.words.parents and given.parents and given.parents != source.words.parents:
+            raise InputError(
+                f"{given.where}: the tree of sentence {source.number} differs from that in the "
+                "data; use the CoNLL-U file that the data were made from"
+            )
     shown = given or source.words
     # the best hypothesis, including the end-of-sentence token
     best = task.inference_step(generator, [model], source.sample)[0][0]["tokens"]
@@ -78,15 +82,6 @@ def example(
         "attention": packed(encoder_attention(model, source.sample)),
         **decoder_maps(source, best),
     }
-
-
-def refuse_other_tree(source: SourceSentence, given: Sentence) -> None:
-    parents = source.words.parents
-    if parents and given.parents and given.parents != parents:
-        raise InputError(
-            f"{given.where}: the tree of sentence {source.number} differs from that in the data; "
-            "use the CoNLL-U file that the data were made from"
-        )
 
 
 def decoder_maps(source: SourceSentence, tokens: Tensor) -> dict[str, Any]:

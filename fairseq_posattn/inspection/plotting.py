@@ -112,20 +112,16 @@ def tree_svg(layout: TreeLayout) -> str:
         "svg", {"class": "tree", **size, "role": "img", "aria-label": "dependency tree"}
     )
     for root in layout.roots:
-        _draw_root(svg, places[root], feet, relations[root] if relations else None)
+        x, group = places[root], ElementTree.SubElement(svg, "g", {"class": "arc root"})
+        ElementTree.SubElement(group, "path", {"class": "line", "d": f"M{x:.1f} 14V{feet - 5:.1f}"})
+        _draw_head(group, x, feet)
+        _text(group, x, 10, (relations[root] if relations else "") or "root", "relation")
     for arc in layout.arcs:
         _draw_arc(svg, layout, arc, feet, feet - level * arc.level)
     for place, word, depth in zip(places, layout.words, layout.depths, strict=True):
         _text(svg, place, feet + WORDS, word, "word")
         _text(svg, place, feet + DEPTHS, str(depth), "depth")
     return ElementTree.tostring(svg, encoding="unicode")
-
-
-def _draw_root(svg: ElementTree.Element, x: float, feet: float, label: str | None) -> None:
-    group = ElementTree.SubElement(svg, "g", {"class": "arc root"})
-    ElementTree.SubElement(group, "path", {"class": "line", "d": f"M{x:.1f} 14V{feet - 5:.1f}"})
-    _draw_head(group, x, feet)
-    _text(group, x, 10, label or "root", "relation")
 
 
 def _draw_arc(

@@ -57,12 +57,8 @@ def kill_all(mark: bytes) -> bool:
     return found
 
 
-def wait_and_kill(mark: bytes) -> None:
-    """Wait until the program ends or writes a byte, and then kill its descendants."""
-    until = 0.0 if sys.stdin.buffer.read(1) else time.monotonic() + LATE
-    while kill_all(mark) or time.monotonic() < until:
-        time.sleep(0.02)
-
-
 if __name__ == "__main__":
-    wait_and_kill(os.fsencode(sys.argv[1]))
+    # wait until the program ends or writes a byte
+    until = 0.0 if sys.stdin.buffer.read(1) else time.monotonic() + LATE
+    while kill_all(os.fsencode(sys.argv[1])) or time.monotonic() < until:
+        time.sleep(0.02)

@@ -43,7 +43,14 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
     """
     key = {**step.key(), "shard_lines": shard_lines} if step.record else None
     if (folder / PLAN).exists():
-        work = stored_plan(step, folder)
+        plan = StepRecord.read(folder / PLAN)
+        if plan is None or not plan.answer:
+            raise InputError(
+                f"{folder / PLAN}: the file is damaged or was written before version 0.3.0; remove "
+                f"{folder}"
+            )
+        shards = [Shard(**shard) for shard in plan.answer["shards"]]
+        work = LineWork(folder, step, shards, plan.key)
         if key is None or work.key == key:
             return work
         if len(work.pending()) < len(work.shards) or (work.logs / TASK).exists():
@@ -63,16 +70,6 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
         shards = list(cut(step, partial / "input", shard_lines))
         StepRecord(key, [], {"shards": [asdict(shard) for shard in shards]}).write(partial / PLAN)
     return LineWork(folder, step, shards, key)
-
-
-def stored_plan(step: LineStep, folder: Path) -> LineWork:
-    plan = StepRecord.read(folder / PLAN)
-    if plan is None or not plan.answer:
-        raise InputError(
-            f"{folder / PLAN}: the file is damaged or was written before version 0.3.0; remove "
-            f"{folder}"
-        )
-    return LineWork(folder, step, [Shard(**s) for s in plan.answer["shards"]], plan.key)
 
 
 def difference(work: LineWork, now: dict[str, Any]) -> str:

@@ -199,14 +199,10 @@ def label_dictionaries(args: Namespace, folder: Path) -> LabelDictionaries | Non
     if args.srcdict:
         found = LabelDictionaries.load(Path(args.srcdict).parent, language)
     if found is None and args.trainpref:
-        found = dictionaries_of(f"{args.trainpref}.{language}.trees", args.label_subtypes == "keep")
+        trees = read_trees(f"{args.trainpref}.{language}.trees")
+        labels = (tree.labels for tree in trees if tree.labels is not None)
+        if (first := next(labels, None)) is not None:
+            found = LabelDictionaries.of(chain([first], labels), args.label_subtypes == "keep")
     if found is not None:
         found.save(folder, language)
     return found
-
-
-def dictionaries_of(trees: str, subtypes: bool) -> LabelDictionaries | None:
-    """Build label dictionaries from a file of trees; return None if it contains no labels."""
-    labels = (tree.labels for tree in read_trees(trees) if tree.labels is not None)
-    first = next(labels, None)
-    return None if first is None else LabelDictionaries.of(chain([first], labels), subtypes)

@@ -17,7 +17,7 @@ from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.probing.request import ALL, MIX, TOP, Named, ProbeRequest
 from fairseq_posattn.probing.results import EMBEDDINGS, TRAINED, UNTRAINED
-from fairseq_posattn.probing.vectors import Encode, Vectors, cached
+from fairseq_posattn.probing.words import Encode, Vectors, cached
 from fairseq_posattn.text.parsing.run import parse
 
 NONE, PARSED, GIVEN = "none", "parsed", "given"  # kinds of trees

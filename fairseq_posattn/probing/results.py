@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.records import Open, option, read_record
-from fairseq_posattn.scoring.json_values import Number, Text, Whole, has, may_have
+from fairseq_posattn.scoring.inspection_record import Number, Text, Whole, has, may_have
 
 AGAIN = "make it again with posattn probe"
 TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", "vectors"

@@ -19,7 +19,7 @@ from fairseq_posattn.probing.probe import GIVEN, NONE, PARSED, Probing, shown_tr
 from fairseq_posattn.probing.request import TOP, Named, named
 from fairseq_posattn.probing.results import VECTORS, Accuracy, ProbedTask, Probes, packed_bits
 from fairseq_posattn.probing.tasks import NAMES, SPLITS, ProbingTask, read_examples, tasks_in
-from fairseq_posattn.probing.vectors import of_sentences, read_text_vectors
+from fairseq_posattn.probing.words import of_sentences, read_text_vectors
 from fairseq_posattn.trees.conllu import read_labelled
 from fairseq_posattn.trees.projection import match
 from fairseq_posattn.trees.sentence import Sentence

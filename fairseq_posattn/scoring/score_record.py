@@ -8,8 +8,15 @@ from dataclasses import dataclass
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.records import ABSENT, Open
-from fairseq_posattn.scoring.inspection_record import Example, Heads
-from fairseq_posattn.scoring.json_values import Number, Text, Whole, has, may_have
+from fairseq_posattn.scoring.inspection_record import (
+    Example,
+    Heads,
+    Number,
+    Text,
+    Whole,
+    has,
+    may_have,
+)
 
 EXACT = "exact"  # the share of sentences that equal a reference
 MAIN_SCORES = ("BLEU", "chrF2", EXACT)  # the choices for the main score

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -154,16 +153,13 @@ def it_works_beside_others(specification: str) -> None:
         together = f"{specification} + {others}"
         if names.isdisjoint(m.name for m in mechanisms_of(others)) and is_allowed(together):
             for check in CHECKS:
-                check_beside(others, check, together)
-
-
-def check_beside(others: str, check: Callable[[str], None], together: str) -> None:
-    """Run a check; if it fails, mention the other mechanisms in the error message."""
-    try:
-        check(together)
-    except BrokenPromise as broken:
-        expected = f"{broken.expected} beside {others}"
-        raise BrokenPromise(expected, broken.found, broken.look, broken.methods) from None
+                try:
+                    check(together)
+                except BrokenPromise as broken:  # mention the other mechanisms in the message
+                    expected = f"{broken.expected} beside {others}"
+                    raise BrokenPromise(
+                        expected, broken.found, broken.look, broken.methods
+                    ) from None
 
 
 def is_allowed(specification: str) -> bool:

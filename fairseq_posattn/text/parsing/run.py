@@ -141,7 +141,11 @@ def parsed_lines(
     """Yield the tree of each line of a shard."""
     given = None
     if settings.parser == "conllu" and trees is not None:
-        given = read_given(part.inputs[1], trees, settings.several_roots)
+        # the trees of the shard, with their FILE:LINE in the original file
+        blocks = read_blocks(part.inputs[1])
+        originals = (ConlluBlock(trees, int(one.lines[0]), one.lines[1:]) for one in blocks)
+        sentences = (parse_all_columns(one, settings.several_roots) for one in originals)
+        given = ((sentence.where, sentence) for sentence in sentences)
     for begin in range(0, len(lines), LINES_AT_ONCE):
         some = lines[begin : begin + LINES_AT_ONCE]
 
@@ -180,15 +184,6 @@ def check_output(path: Path, lines: Sequence[str], start: int) -> None:
             f"{path}: the file has {len(texts)} trees, which do not match its {len(lines)} lines "
             f"({start + 1} to {start + len(lines)} of the source); try again"
         )
-
-
-def read_given(path: str, trees: str, several_roots: str) -> Iterator[tuple[str, Sentence]]:
-    """Yield the given trees of a shard, with their FILE:LINE in the original file."""
-    for given in read_blocks(path):
-        sentence = parse_all_columns(
-            ConlluBlock(trees, int(given.lines[0]), given.lines[1:]), several_roots
-        )
-        yield sentence.where, sentence
 
 
 def show(result: StepRecord, text: str, out: str, record: str) -> None:
