@@ -18,6 +18,7 @@ from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.probing.request import ALL, MIX, TOP, Named, ProbeRequest
 from fairseq_posattn.probing.results import EMBEDDINGS, TRAINED, UNTRAINED
 from fairseq_posattn.probing.words import Encode, Vectors, cached
+from fairseq_posattn.text.parsing.options import ParseRequest
 from fairseq_posattn.text.parsing.run import parse
 
 NONE, PARSED, GIVEN = "none", "parsed", "given"  # kinds of trees
@@ -65,7 +66,8 @@ class Probing:
         with written_whole(text) as file:
             file.writelines(f"{pipeline.source_text(line)}\n" for line in texts)
         workers = Cluster(workers=self.request.workers)
-        parse(str(text), str(out), pipeline.config.parser, workers)
+        settings = pipeline.config.parser
+        parse(ParseRequest(text=str(text), out=str(out), settings=settings, cluster=workers))
         return out
 
     def encoded(

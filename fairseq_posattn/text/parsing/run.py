@@ -19,11 +19,10 @@ from fairseq_posattn.files.files import count_lines, open_to_write, read_lines
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.paths import refuse_unwritable
 from fairseq_posattn.files.terminal import say
-from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.jobs.lines import PLAN, Answer, LineStep, Part
 from fairseq_posattn.jobs.running import do_lines, remove
 from fairseq_posattn.jobs.step_records import StepRecord, completed_record
-from fairseq_posattn.text.parsing.options import ParserSettings
+from fairseq_posattn.text.parsing.options import ParseRequest, ParserSettings
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser
 from fairseq_posattn.trees.conllu import (
@@ -41,36 +40,29 @@ SHOWN_NOTES = 20
 LINES_AT_ONCE = 1000  # lines per call of the parser, which sorts them by length
 
 
-def parse(
-    text: str,
-    out: str,
-    settings: ParserSettings,
-    cluster: Cluster,
-    shard_lines: int = 2000,
-    trees: str | None = None,
-    keep_parts: bool = False,
-    wait: bool = False,
-) -> None:
+def parse(request: ParseRequest) -> None:
     """Parse all remaining shards, then check and join the results.
 
     On Slurm, this function returns before the jobs have finished, unless `wait` is set.
     """
+    text, out, wait = request.text, request.out, request.wait
     refuse_unwritable(Path(out))
     if not out.endswith(SUFFIXES):
         raise InputError(f"{out}: the name must end in {', '.join(SUFFIXES)}")
     parts, record = Path(f"{out}.parts"), f"{out}.json"
-    step = parse_step("parse", text, out, settings, trees, record)
+    step = parse_step("parse", text, out, request.settings, request.trees, record)
     with locked(out, wait=wait):
         key = step.key()
         if (result := completed_record(record, key, [out])) is None:
-            if do_lines(step, parts, cluster, shard_lines, wait=wait, keep=True) is None:
+            size = request.shard_lines
+            if do_lines(step, parts, request.cluster, size, wait=wait, keep=True) is None:
                 return
             result = StepRecord.read(record)
         assert result is not None
         show(result, text, out, record)
         plan = StepRecord.read(parts / PLAN)
         of_this_parse = plan and plan.key and {name: plan.key.get(name) for name in key} == key
-        if not keep_parts and (of_this_parse or not parts.exists()):
+        if not request.keep_parts and (of_this_parse or not parts.exists()):
             remove(parts)
 
 
