@@ -36,9 +36,10 @@ from fairseq_posattn.fairseq_plugin.tree_data import (
     source_prefixes,
 )
 from fairseq_posattn.text import pipeline as text_pipeline
+from fairseq_posattn.text.live.line_trees import NewTrees, SpelledSource, WantedLabels
 from fairseq_posattn.text.live.new_text import NewText, flat
 from fairseq_posattn.text.live.providers import provider_class
-from fairseq_posattn.text.live.segmented import NewTrees, PipelineCodec, SpelledSource, WantedLabels
+from fairseq_posattn.text.live.segmented import PipelineCodec
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.control import TreeControl

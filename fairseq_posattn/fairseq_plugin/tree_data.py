@@ -15,7 +15,7 @@ from fairseq.data import BaseWrapperDataset, FairseqDataset, data_utils, indexed
 from fairseq.data.indexed_dataset import data_file_path, index_file_path
 
 from fairseq_posattn.fairseq_plugin.label_dictionaries import REMEDY, LabelDictionaries
-from fairseq_posattn.text.live.segmented import NewTrees
+from fairseq_posattn.text.live.line_trees import NewTrees
 from fairseq_posattn.trees import store_format
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.drawing import drawn, number_of_words, words_by_counts, words_of_tree

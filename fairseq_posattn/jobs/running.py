@@ -14,7 +14,6 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import folder_written_whole, is_used, leftovers, temp_name
 from fairseq_posattn.files.files import fingerprint, same_number_of_lines
 from fairseq_posattn.files.terminal import Progress, say
-from fairseq_posattn.jobs import local, ray
 from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.jobs.lines import (
     PLAN,
@@ -237,5 +236,9 @@ def run(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -> boo
     if cluster.executor == "slurm":
         submit(work, cluster)
         return False
-    (ray if cluster.executor == "ray" else local).run_here(work, cluster, on_done)
+    if cluster.executor == "ray":
+        from fairseq_posattn.jobs.ray import run_here
+    else:
+        from fairseq_posattn.jobs.local import run_here  # multiprocessing would delay --help
+    run_here(work, cluster, on_done)
     return True

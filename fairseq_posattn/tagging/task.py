@@ -9,7 +9,6 @@ tags in the training data.
 import json
 import logging
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
@@ -30,47 +29,9 @@ from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.tagging.accuracy import GROUPS, mean_loss, percentages, read_curve, totals
 from fairseq_posattn.tagging.dataset import TaggingDataset, check_parts
 from fairseq_posattn.tagging.vocabulary import KINDS, Vocabulary, load_vectors
-
-GROUPS = {"": "accuracy", "oov_": "oov_accuracy", "ambiguous_": "ambiguous_accuracy"}
-
-
-def totals(outputs: Iterable[dict]) -> dict[str, float]:
-    """Sum the losses, and the counts of words and correct words per group, over logging outputs."""
-    outputs = list(outputs)
-    parts = ["loss", *(f"{prefix}{part}" for prefix in GROUPS for part in ("words", "right"))]
-    return {part: sum(float(output.get(part, 0)) for output in outputs) for part in parts}
-
-
-def mean_loss(total: dict[str, float]) -> float:
-    """Return the mean loss per word, in bits."""
-    return total["loss"] / max(total["words"], 1) / math.log(2)
-
-
-def percentages(total: dict[str, float]) -> dict[str, float]:
-    """Return the accuracy on each group of words in percent; empty groups are omitted."""
-    return {
-        name: 100 * total[f"{prefix}right"] / total[f"{prefix}words"]
-        for prefix, name in GROUPS.items()
-        if total[f"{prefix}words"]
-    }
-
-
-def read_curve(path: str | Path) -> list[dict]:
-    """Read the points of a learning curve; return an empty list if the file does not exist."""
-    if not Path(path).exists():
-        return []
-    points = []
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            points.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{path}:{number}: the line is damaged ({error}); delete the file"
-            ) from error
-    return points
 
 
 @register_criterion("tagging", dataclass=FairseqDataclass)

@@ -28,7 +28,7 @@ from fairseq_posattn.files.records import ABSENT, Open, as_document, as_record
 from fairseq_posattn.scoring.inspection_record import Number, Whole
 from fairseq_posattn.scoring.tables import NONE, Cell, Table, mean_cell, p_value
 from fairseq_posattn.scoring.training_log import finite, read_training
-from fairseq_posattn.tagging.task import GROUPS, read_curve
+from fairseq_posattn.tagging.accuracy import GROUPS, read_curve
 
 PUBLISHED = Path(__file__).with_name("published.tsv")
 SETTINGS = "tagging.json"  # posattn binarize-tagging writes this file last

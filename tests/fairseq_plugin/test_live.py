@@ -19,8 +19,8 @@ from fairseq.data import Dictionary
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin.structured_translation import StructuredTranslationTask
+from fairseq_posattn.text.live import line_trees
 from fairseq_posattn.text.live import parser_process as live
-from fairseq_posattn.text.live import segmented
 from fairseq_posattn.text.live.parser_process import LiveParser, answer
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.stanza_parser import StanzaParser
@@ -361,7 +361,7 @@ def test_the_next_batch_is_parsed_while_this_one_is_translated(corpus, asked, mo
         happened("translated")
         return found
 
-    monkeypatch.setattr(segmented, "PARSED_TOGETHER", 1)
+    monkeypatch.setattr(line_trees, "PARSED_TOGETHER", 1)
     monkeypatch.setattr(LiveParser, "ask", noted_ask)
     monkeypatch.setattr(StructuredTranslationTask, "inference_step", noted_translation)
     interactive(corpus, "stanza", raw_test(corpus)[:10])

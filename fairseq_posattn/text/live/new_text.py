@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from fairseq_posattn.text.live.line_trees import NewTrees, WantedLabels
 from fairseq_posattn.text.live.providers import (
     PROVIDERS,
     StanzaProvider,
@@ -14,9 +15,7 @@ from fairseq_posattn.text.live.providers import (
     trees_of,
 )
 from fairseq_posattn.text.live.segmented import (
-    NewTrees,
     SegmentedLine,
-    WantedLabels,
     lines_of_encoder,
     lines_of_pipeline,
     with_words,

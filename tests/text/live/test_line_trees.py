@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fairseq_posattn.text.live.segmented import PARSED_TOGETHER, NewTrees, spelled
+from fairseq_posattn.text.live.line_trees import PARSED_TOGETHER, NewTrees
+from fairseq_posattn.text.live.segmented import spelled
 from fairseq_posattn.trees import Sentence
 
 
