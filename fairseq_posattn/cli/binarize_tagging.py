@@ -15,7 +15,7 @@ from fairseq_posattn.tagging.sentences import TaggingData
 
 def main() -> None:
     data = asked(TaggingData, __doc__)
-    from fairseq_posattn.tagging.binarize import binarize, describe
+    from fairseq_posattn.tagging.dataset import binarize, describe
 
     print(visible(f"{data.destdir}: {describe(binarize(data))}"))
 

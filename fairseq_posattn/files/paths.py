@@ -38,6 +38,16 @@ def refuse_file(folder: Path) -> None:
         )
 
 
+def refuse_to_delete(folder: str | Path, marker: str, content: str) -> None:
+    """Raise an error if --overwrite would delete a folder that lacks the file `marker`."""
+    path = Path(folder)
+    if path.exists() and any(path.iterdir()) and not (path / marker).exists():
+        raise InputError(
+            f"{folder}: the folder contains no {marker}, so it is not a folder of {content}, and "
+            "--overwrite does not delete it; delete the folder yourself"
+        )
+
+
 def refuse_stream(path: str | Path) -> None:
     """Raise an error if an input that is read several times is a pipe or device."""
     if is_stream(Path(path)):

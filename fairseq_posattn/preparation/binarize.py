@@ -21,7 +21,12 @@ from fairseq_posattn.fairseq_plugin.patches import checked_data
 from fairseq_posattn.fairseq_plugin.tree_data import write_tree_file
 from fairseq_posattn.files.atomic import folder_written_whole
 from fairseq_posattn.files.files import read_lines, same_number_of_lines
-from fairseq_posattn.files.paths import refuse_file, refuse_separator, refuse_split_path
+from fairseq_posattn.files.paths import (
+    refuse_file,
+    refuse_separator,
+    refuse_split_path,
+    refuse_to_delete,
+)
 from fairseq_posattn.files.requests import add_options
 from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.preparation.job import LabelOptions
@@ -96,18 +101,9 @@ def check_options(args: Namespace) -> None:
             f"--dataset-impl {args.dataset_impl} is not supported, because tree files need mmap; "
             "omit this option"
         )
-    destination = Path(args.destdir)
-    refuse_file(destination)
-    if (
-        args.overwrite
-        and destination.exists()
-        and any(destination.iterdir())
-        and not (destination / LOG).exists()
-    ):
-        raise InputError(
-            f"{args.destdir}: the folder contains no {LOG}, so it is not a folder of binarised "
-            "data, and --overwrite does not delete it; delete the folder yourself"
-        )
+    refuse_file(Path(args.destdir))
+    if args.overwrite:
+        refuse_to_delete(args.destdir, LOG, "binarised data")
 
 
 def exists(prefix: str, args: Namespace) -> bool:

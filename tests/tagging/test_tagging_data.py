@@ -16,8 +16,7 @@ import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.requests import asked
-from fairseq_posattn.tagging.binarize import TaggingData, binarize
-from fairseq_posattn.tagging.dataset import TaggingDataset
+from fairseq_posattn.tagging.dataset import TaggingData, TaggingDataset, binarize
 from fairseq_posattn.tagging.model import SanTaggerConfig
 from fairseq_posattn.tagging.sentences import TaggedSentence, read_tagged
 from fairseq_posattn.tagging.task import TaggingConfig, TaggingTask
