@@ -8,7 +8,7 @@ PREFIX.SRC.trees in the same folder; posattn project writes these files.
 """
 
 from fairseq_posattn.files.command_line import run
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 
 
 def main() -> None:

@@ -9,13 +9,13 @@ two columns, the word and its tag. They may be compressed (.gz, .xz or .zst).
 
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.requests import asked
-from fairseq_posattn.files.visible import visible
-from fairseq_posattn.tagging.options import TaggingData
+from fairseq_posattn.files.terminal import visible
+from fairseq_posattn.tagging.sentences import TaggingData
 
 
 def main() -> None:
     data = asked(TaggingData, __doc__)
-    from fairseq_posattn.tagging.binarize import binarize, describe
+    from fairseq_posattn.tagging.dataset import binarize, describe
 
     print(visible(f"{data.destdir}: {describe(binarize(data))}"))
 

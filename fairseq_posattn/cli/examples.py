@@ -3,8 +3,6 @@
 posattn examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out examples.json
 """
 
-from __future__ import annotations
-
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.files import write_json
 from fairseq_posattn.files.requests import asked

@@ -8,8 +8,6 @@ rounding errors, or if the model uses a mechanism that the other program does no
 Use posattn translate to translate text with the exported folder.
 """
 
-from __future__ import annotations
-
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.requests import asked
 from fairseq_posattn.integrations.exported import ExportRequest, import_ctranslate2

@@ -8,7 +8,7 @@ posattn extract train.conllu.xz --out work/train
 
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.requests import asked
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 from fairseq_posattn.preparation.treebanks import ExtractRequest, extract
 
 

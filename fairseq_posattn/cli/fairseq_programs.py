@@ -1,7 +1,5 @@
 """Run fairseq's programs with the plug-in: posattn train, generate, interactive and validate."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys
@@ -27,7 +25,9 @@ def run_fairseq(program: str) -> None:
     module = import_module(f"fairseq_cli.{program}")
     refusals = import_module("fairseq_posattn.fairseq_plugin.patches.refusals")
     import_module("fairseq_posattn.plugin")  # --user-dir skips a package that is imported already
-    logging.getLogger("fairseq.utils").addFilter(is_news)
+    logging.getLogger("fairseq.utils").addFilter(
+        lambda record: "has already been imported" not in record.getMessage()
+    )
     log_to_stdout(program)
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(own_help(program), end="\n\n")
@@ -40,11 +40,6 @@ def run_fairseq(program: str) -> None:
         raise InputError(message) from error
 
 
-def is_news(record: logging.LogRecord) -> bool:
-    """Return False for fairseq's message that the plug-in is already imported."""
-    return "has already been imported" not in record.getMessage()
-
-
 def own_help(program: str) -> str:
     """Return the help for the options of the plug-in.
 
@@ -55,9 +50,9 @@ def own_help(program: str) -> str:
 
     from fairseq_posattn.core import attention
     from fairseq_posattn.core.positions.registry import describe
-    from fairseq_posattn.fairseq_plugin.criterions.tree_supervised import TreeSupervisedConfig
+    from fairseq_posattn.fairseq_plugin.criterions import TreeSupervisedConfig
     from fairseq_posattn.fairseq_plugin.models.config import OwnOptions
-    from fairseq_posattn.fairseq_plugin.tasks.translation_config import StructuredTranslationConfig
+    from fairseq_posattn.fairseq_plugin.translation_options import StructuredTranslationConfig
 
     about = f"fairseq-{program} with the plug-in. fairseq's own options are listed at the end."
     parser = Parser(prog=f"posattn {program}", description=about)

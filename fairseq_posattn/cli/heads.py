@@ -7,8 +7,6 @@ proportion of words that attend most to their parent or a child. posattn score -
 these values to the report.
 """
 
-from __future__ import annotations
-
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.files import write_json
 from fairseq_posattn.files.records import as_document

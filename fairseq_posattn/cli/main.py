@@ -1,7 +1,5 @@
 """The command `posattn`: its subcommands, help, version and shell completion."""
 
-from __future__ import annotations
-
 import os
 import platform
 import signal

@@ -18,16 +18,7 @@ def main() -> None:
 
     if request.download:
         download(request.settings)
-    parse(
-        request.text,
-        request.out,
-        request.settings,
-        request.cluster,
-        shard_lines=request.shard_lines,
-        trees=request.trees,
-        keep_parts=request.keep_parts,
-        wait=request.wait,
-    )
+    parse(request)
 
 
 if __name__ == "__main__":

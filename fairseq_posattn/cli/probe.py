@@ -10,8 +10,6 @@ sentences, they are parsed after the change. As a baseline, each model is also p
 training, with the same trees; only an accuracy above this baseline can be attributed to training.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fairseq_posattn.files.command_line import run

@@ -10,14 +10,12 @@ words or their order, the sentences must be parsed again; for the other tasks, t
 corpus are written as well.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.command_line import run
-from fairseq_posattn.files.progress import say
 from fairseq_posattn.files.requests import asked
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.probing.making.settings import ProbeTasksRequest
 from fairseq_posattn.probing.tasks import task_called
 
@@ -50,7 +48,7 @@ def main() -> None:
 
 def check(folder: Path, tasks: list[str] | None) -> None:
     """Check a task folder; raise an InputError if errors are found."""
-    from fairseq_posattn.probing.check import check_folder
+    from fairseq_posattn.probing.tasks import check_folder
 
     if faults := check_folder(folder, tasks, say):
         raise InputError(f"{folder}: {faults} fault(s) found; they are listed above")

@@ -19,8 +19,7 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments import recipe_options as step
 from fairseq_posattn.files.command_line import run
-from fairseq_posattn.files.progress import say
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import say, visible
 
 
 def experiment_of(request: step.OnRecipe) -> Any:

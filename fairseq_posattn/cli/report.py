@@ -3,14 +3,12 @@
 posattn report SYSTEM.json ... --out report.html
 """
 
-from __future__ import annotations
-
+from fairseq_posattn.errors import lab_extra
 from fairseq_posattn.files.atomic import written_whole
 from fairseq_posattn.files.command_line import run
-from fairseq_posattn.files.extras import lab_extra
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.requests import asked
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 from fairseq_posattn.report.systems import ReportRequest, read_systems
 
 

@@ -3,14 +3,12 @@
 posattn score HYPOTHESES --references REF --target-lang de --baseline BASE --json OUT
 """
 
-from __future__ import annotations
-
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.files import write_json
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.records import as_document
 from fairseq_posattn.files.requests import asked
-from fairseq_posattn.scoring import on_screen
+from fairseq_posattn.scoring import system_tables
 from fairseq_posattn.scoring.score import ScoreRequest, score
 
 
@@ -20,7 +18,7 @@ def main() -> None:
         result = score(request)
         if out := request.json:
             write_json(out, as_document(result), ensure_ascii=False, indent=1, allow_nan=False)
-    print("\n".join(on_screen.lines(result)))
+    print("\n".join(system_tables.lines(result)))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,10 @@
 posattn sgm FILE --out TEXT
 """
 
-from __future__ import annotations
-
 from fairseq_posattn.files.atomic import written_whole
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.requests import asked
-from fairseq_posattn.scoring.metrics.sgm import read_set, read_sets
-from fairseq_posattn.scoring.requests import SgmRequest
+from fairseq_posattn.scoring.metrics.sgm import SgmRequest, read_set, read_sets
 
 
 def main() -> None:

@@ -6,8 +6,6 @@ The text contains one sentence per line, with tokens separated by spaces. Altern
 in CoNLL-U format; then only the tag column is filled, and all other columns are copied.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Sequence
@@ -79,8 +77,7 @@ class TextTagger:
         import torch
         from fairseq import checkpoint_utils, utils
 
-        from fairseq_posattn import plugin  # noqa: F401
-        from fairseq_posattn.fairseq_plugin.user_dir import import_user_dir
+        from fairseq_posattn.plugin import import_user_dir
 
         import_user_dir(user_dir)
         if not Path(path).is_file():

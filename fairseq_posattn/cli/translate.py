@@ -5,8 +5,6 @@ posattn translate exported < text > translations
 Neither torch nor fairseq is required.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from itertools import islice

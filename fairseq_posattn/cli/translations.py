@@ -3,14 +3,17 @@
 posattn translations DATA generate.log --out translations
 """
 
-from __future__ import annotations
-
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_together
 from fairseq_posattn.files.command_line import run
 from fairseq_posattn.files.requests import asked
-from fairseq_posattn.scoring.generate_log import check_set, outputs, read_logs, to_text
-from fairseq_posattn.scoring.requests import TranslationsRequest
+from fairseq_posattn.scoring.generate_log import (
+    TranslationsRequest,
+    check_set,
+    outputs,
+    read_logs,
+    to_text,
+)
 from fairseq_posattn.text import pipeline as text_pipeline
 
 

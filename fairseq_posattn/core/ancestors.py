@@ -1,7 +1,5 @@
 """Ancestors and depths of words in a tree, computed by pointer doubling."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

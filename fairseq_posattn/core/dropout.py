@@ -5,8 +5,6 @@ dropout rate is rounded to a multiple of 2^-16. The remaining elements are divid
 this rounded rate.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """A property that is computed on first access and then cached."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from fairseq_posattn.files.progress import duration
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import duration, visible
 from fairseq_posattn.scoring.training_log import INSIDE, RESUMED, TRAIN, measured_in
 
 SECONDS_BETWEEN_LINES = 60.0

@@ -27,7 +27,7 @@ from fairseq_posattn.experiments.runs import files_in
 from fairseq_posattn.files.atomic import replaced_whole, written_whole
 from fairseq_posattn.files.files import count_lines, read_lines
 from fairseq_posattn.preparation.corpus import Treebanks
-from fairseq_posattn.preparation.translated import write_translated
+from fairseq_posattn.preparation.treebanks import write_translated
 from fairseq_posattn.text.languages import language
 
 PACKED = ("", ".gz", ".xz", ".zst")

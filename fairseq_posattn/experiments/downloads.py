@@ -23,8 +23,8 @@ from fairseq_posattn.experiments.allowed import plain
 from fairseq_posattn.files.atomic import replaced_whole
 from fairseq_posattn.files.files import PACKING_ERRORS
 from fairseq_posattn.files.lock import locked
-from fairseq_posattn.files.progress import say
 from fairseq_posattn.files.records import limit
+from fairseq_posattn.files.terminal import say
 
 CHUNK = 1 << 20
 PATIENCE = 60  # seconds to wait for an answer

@@ -22,7 +22,7 @@ from fairseq_posattn.experiments.runs import (
     named_files,
 )
 from fairseq_posattn.experiments.training import train_once
-from fairseq_posattn.jobs.made import Steps
+from fairseq_posattn.jobs.step_records import Steps
 
 Seeds = Sequence[int]
 OURS = {  # options that an experiment sets itself, and what to do instead

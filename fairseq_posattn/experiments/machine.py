@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.commands import python
-from fairseq_posattn.files.progress import size_of
+from fairseq_posattn.files.terminal import size_of
 
 PRECISIONS = ("bf16", "fp16", "fp32")
 DEFAULT_TOKENS = 4096

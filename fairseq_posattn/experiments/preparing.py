@@ -21,7 +21,7 @@ from fairseq_posattn.experiments.runs import fingerprint_of
 from fairseq_posattn.experiments.scoring import check_labels, check_scoring
 from fairseq_posattn.experiments.translation_setup import TranslationSetup
 from fairseq_posattn.files.files import read_json, write_json
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.trees.control import TreeControl
 
 CONTROL = 'write trees = "CONTROL" into a [[models]] entry of recipe.toml'

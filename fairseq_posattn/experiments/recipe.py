@@ -15,8 +15,8 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.recipe_content import Content, Row
 from fairseq_posattn.experiments.sizes import with_shared
-from fairseq_posattn.files.code_version import CHECKOUT
 from fairseq_posattn.files.records import Record, as_record
+from fairseq_posattn.files.version import CHECKOUT
 
 FILE = "recipe.toml"
 USER_DIR = CHECKOUT / "fairseq_posattn"

@@ -10,7 +10,7 @@ from fairseq_posattn.experiments.translation_setup import TranslationSetup
 from fairseq_posattn.files.atomic import written_whole
 from fairseq_posattn.files.files import count_lines
 from fairseq_posattn.files.records import read_record
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 from fairseq_posattn.scoring.tables import NONE, Cell, Table, markdown
 
 PAGE, PREPARED = "reproducibility.md", "data.called"

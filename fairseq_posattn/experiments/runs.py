@@ -21,10 +21,10 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.allowed import plain, plain_or_empty
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.code_version import code_version
+from fairseq_posattn.files.files import fingerprint
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.records import Open, as_document, at_least, read_record
+from fairseq_posattn.files.version import code_version
 
 RECORD, FINISHED = "run.json", "finished"
 TRAINED = ("checkpoint*.pt", "train*.log", "curve.jsonl")  # outputs of training

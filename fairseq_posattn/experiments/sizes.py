@@ -9,8 +9,8 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.recipe_content import Size
-from fairseq_posattn.files.code_version import CHECKOUT
 from fairseq_posattn.files.records import as_record
+from fairseq_posattn.files.version import CHECKOUT
 
 FILE = CHECKOUT / "fairseq_posattn/fairseq_plugin/config/sizes.toml"
 DEMO = "demo"  # for a CPU

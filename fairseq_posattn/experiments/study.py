@@ -21,8 +21,8 @@ from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.runs import AGAIN, RECORD, SAME, Run, RunRecord, by_option
 from fairseq_posattn.files.atomic import replaced_whole, written_whole
 from fairseq_posattn.files.lock import locked
-from fairseq_posattn.files.progress import say
 from fairseq_posattn.files.records import read_record
+from fairseq_posattn.files.terminal import say
 
 STUDY = "study"
 References = Mapping[str, list[str]]  # test set -> the SHA-256 of each of its references

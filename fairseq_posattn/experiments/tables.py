@@ -11,7 +11,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.files.atomic import replaced_whole, written_whole
 from fairseq_posattn.files.records import known
-from fairseq_posattn.report.drawing import alone, looks
+from fairseq_posattn.report.drawing import alone, styles_of
 from fairseq_posattn.report.figures import Plotter
 from fairseq_posattn.report.systems import (
     by_test,
@@ -237,7 +237,7 @@ def write_parts(
     For parts defined by labels of sentences (`--subsets`), the tables are also printed, and the
     scores are plotted in START.TEST.NAME.svg.
     """
-    from fairseq_posattn.scoring.part_tables import part_tables  # dry runs work without numpy
+    from fairseq_posattn.scoring.system_tables import part_tables  # dry runs work without numpy
 
     systems = read_systems(list(paths))
     if tables := part_tables(systems, published):
@@ -245,7 +245,7 @@ def write_parts(
     labelled = [replace(system, buckets={}) for system in systems]
     if shown := part_tables(labelled, published):
         print("\n".join(["", *markdown(shown)]))
-    plotter = Plotter(looks(systems))
+    plotter = Plotter(styles_of(systems))
     for test, group in by_test([system for system in systems if system.subsets]).items():
         for name in dict.fromkeys(name for system in group for name in system.subsets):
             figure = plotter.subsets(group, name, "subsets", with_legend=True)

@@ -46,7 +46,7 @@ from fairseq_posattn.experiments.tables import (
 )
 from fairseq_posattn.experiments.training_options import command_of, run_of
 from fairseq_posattn.experiments.translation_setup import TranslationSetup
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.scoring.tables import write_tables
 
 WITHOUT = {"corpora": "--corpora {} does not apply to a recipe with one corpus; omit this option"}
@@ -256,8 +256,8 @@ def of_system(runs: Sequence[Run], system: str) -> list[Run]:
 
 def print_scores(path: Path) -> None:
     from fairseq_posattn.files.records import read_record
-    from fairseq_posattn.scoring.on_screen import lines
     from fairseq_posattn.scoring.score_record import ScoredSystem
+    from fairseq_posattn.scoring.system_tables import lines
 
     print("\n".join(lines(read_record(ScoredSystem, path, "evaluate again"))), flush=True)
     say(f"{path}: the scores were written to this file")

@@ -26,8 +26,8 @@ from fairseq_posattn.experiments.recipe_content import TrialContent, TrialRow
 from fairseq_posattn.experiments.runs import FINISHED, Run
 from fairseq_posattn.experiments.training import TOTAL
 from fairseq_posattn.experiments.trial_tools import TrialTools
-from fairseq_posattn.files.code_version import code_version
 from fairseq_posattn.files.files import read_json, write_json
+from fairseq_posattn.files.version import code_version
 from fairseq_posattn.scoring.tables import Table, markdown, write_tables
 
 AGAIN = "delete it and start the recipe again"

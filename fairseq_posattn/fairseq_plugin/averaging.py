@@ -1,7 +1,5 @@
 """Average the parameters of several checkpoints of one training run (Vaswani et al. 2017)."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

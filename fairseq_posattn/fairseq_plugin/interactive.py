@@ -5,8 +5,6 @@ all fields of a batch to the model, including the trees, and it prefetches batch
 sentences are parsed while the current ones are translated.
 """
 
-from __future__ import annotations
-
 import ast
 import logging
 import math

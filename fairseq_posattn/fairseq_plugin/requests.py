@@ -1,7 +1,5 @@
 """The options of posattn average; this module does not import torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

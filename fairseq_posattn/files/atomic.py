@@ -6,8 +6,6 @@ while it is being written. The next run with the same output removes unlocked te
 are leftovers of killed runs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -55,7 +55,8 @@ def error_line(error: Exception) -> str:
     if message := foreseen(error):
         return one_line(f"error: {message}")
     remedy = "" if asked else f"; {keep_traceback(error)}"
-    return one_line(f"error: {UNEXPECTED} ({place_of(error)}): {with_type(error)}", remedy)
+    text = last_line(error) if IN_WORKER in str(error) else f"{type(error).__name__}: {error}"
+    return one_line(f"error: {UNEXPECTED} ({place_of(error)}): {text}", remedy)
 
 
 def foreseen(error: Exception) -> str | None:
@@ -76,10 +77,6 @@ def describe(error: Exception) -> str:
         return str(error)
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{UNWRITABLE.get(error.errno, error.strerror)}"
-
-
-def with_type(error: Exception) -> str:
-    return last_line(error) if IN_WORKER in str(error) else f"{type(error).__name__}: {error}"
 
 
 def last_line(error: Exception) -> str:

@@ -6,9 +6,11 @@ where Python's `splitlines` also splits.
 
 import codecs
 import gzip
+import hashlib
 import io
 import json
 import lzma
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ from fairseq_posattn.files.paths import refuse_stream
 
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressionObj
+
 
 Mode = Literal["rb", "wb"]
 Opener = Callable[[str | Path, Mode], Any]  # returns a BinaryIO, but gzip's type hints differ
@@ -51,22 +54,17 @@ def open_to_write(path: str | Path) -> BinaryIO:
 
 def open_zst(path: str | Path, mode: Mode) -> BinaryIO:
     """Open a .zst file for reading all of its frames, or for writing one frame with a checksum."""
-    zstandard = import_zstandard(path)
-    if mode == "wb":
-        compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
-        file: BinaryIO = zstandard.open(path, "wb", compressor)
-        return file
-    return cast(BinaryIO, ZstReader(zstandard, path))
-
-
-def import_zstandard(path: str | Path) -> ModuleType:
     try:
         import zstandard
     except ImportError:
         raise InputError(
             f"{path}: the package zstandard is missing; run pip install 'fairseq_posattn[parse]'"
         ) from None
-    return zstandard
+    if mode == "wb":
+        compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
+        file: BinaryIO = zstandard.open(path, "wb", compressor)
+        return file
+    return cast(BinaryIO, ZstReader(zstandard, path))
 
 
 class ZstReader(io.RawIOBase):
@@ -205,3 +203,18 @@ def write_json(path: str | Path, value: object, **options: Any) -> None:
     with written_whole(path) as file:
         json.dump(value, file, **options)
         file.write("\n")
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 checksum of a file in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def fingerprint(path: str | Path) -> dict[str, Any]:
+    """Return the size in bytes and the SHA-256 checksum of a file; raise an error for a pipe."""
+    refuse_stream(path)
+    return {"bytes": os.path.getsize(path), "sha256": sha256(path)}

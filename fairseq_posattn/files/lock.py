@@ -1,7 +1,5 @@
 """File locks that the system releases when the process that holds them ends or is killed."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -14,7 +12,7 @@ from typing import TextIO
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.paths import is_stream
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.terminal import say
 
 # Errors of file systems that do not support locks; the program then continues without a lock.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
@@ -89,12 +87,12 @@ def hold_until_the_end(path: Path, note: str) -> str | None:
 
 def wait_until_released(path: Path, pause: Callable[[float], object] = time.sleep) -> None:
     """Wait until no other process holds the lock that `hold_until_the_end` takes on a file."""
-    told = False
+    is_announced = False
     with contextlib.suppress(NoLocks):
         while path.exists() and (holder := hold_until_the_end(path, this_process())) is not None:
-            if not told:
+            if not is_announced:
                 say(f"{path.parent}: {holder} is still training here; waiting until it ends")
-            told = True
+            is_announced = True
             pause(SECONDS_BETWEEN_TRIES)
     if path in held:
         held.pop(path).close()

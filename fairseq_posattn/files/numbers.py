@@ -1,7 +1,5 @@
 """Parse numbers in canonical form: `10`, but not `1_0`, `+10`, `010` or non-ASCII digits."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 fairseq splits an argument with several paths at `:` or `,`, which may also occur within a path.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -37,6 +35,16 @@ def refuse_file(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(
             f"{folder}: this is not a folder; give the path of a new or existing folder"
+        )
+
+
+def refuse_to_delete(folder: str | Path, marker: str, content: str) -> None:
+    """Raise an error if --overwrite would delete a folder that lacks the file `marker`."""
+    path = Path(folder)
+    if path.exists() and any(path.iterdir()) and not (path / marker).exists():
+        raise InputError(
+            f"{folder}: the folder contains no {marker}, so it is not a folder of {content}, and "
+            "--overwrite does not delete it; delete the folder yourself"
         )
 
 

@@ -15,8 +15,6 @@ If a key is missing in the document, its field has the default value. `as_docume
 whose value is ABSENT.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import types
@@ -29,6 +27,7 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -216,15 +215,11 @@ def _value(kind: Any, value: object, name: str) -> Any:
     plain = get_origin(kind) or kind
     if not is_of(plain, value):
         raise misfit(name, value, KINDS[plain])
-    return _parts(plain, get_args(kind), value, name)
-
-
-def _parts(plain: type, kinds: tuple[Any, ...], value: Any, name: str) -> Any:
-    """Validate the elements of a list or object if its annotation specifies their type."""
+    kinds, parts = get_args(kind), cast(Any, value)
     if plain is list and kinds:
-        return [_value(kinds[0], part, f"{name}[{k}]") for k, part in enumerate(value)]
+        return [_value(kinds[0], part, f"{name}[{k}]") for k, part in enumerate(parts)]
     if plain is dict and kinds:
-        return {key: _value(kinds[1], part, f"{name}.{key}") for key, part in value.items()}
+        return {key: _value(kinds[1], part, f"{name}.{key}") for key, part in parts.items()}
     return value
 
 

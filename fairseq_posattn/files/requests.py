@@ -44,7 +44,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.command_line import one_line
 from fairseq_posattn.files.numbers import decimal_number, plain_number
 from fairseq_posattn.files.records import HELP, KEY, KINDS, LIMIT, Limit, without_none
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 
 Request = TypeVar("Request")
 Words = Sequence[str] | None

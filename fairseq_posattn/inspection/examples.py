@@ -1,7 +1,5 @@
 """Translate sentences with a trained model, and export their trees and attention weights."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,14 +9,14 @@ from torch import Tensor
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_lines
-from fairseq_posattn.files.progress import progress
+from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.inspection.attention import (
     decoder_attention,
     encoder_attention,
     shows_attention,
 )
 from fairseq_posattn.inspection.model import ExampleRequest
-from fairseq_posattn.inspection.source import SourceSentence, Subset, check_numbers, read_trees
+from fairseq_posattn.inspection.sentence import SourceSentence, Subset, check_numbers, read_trees
 from fairseq_posattn.scoring.generate_log import to_text
 from fairseq_posattn.trees.drawing import depths
 from fairseq_posattn.trees.sentence import Sentence
@@ -57,7 +55,11 @@ def example(
     model, task, _ = source.loaded
     if given is not None:
         source.check(given)
-        refuse_other_tree(source, given)
+        if source.words.parents and given.parents and given.parents != source.words.parents:
+            raise InputError(
+                f"{given.where}: the tree of sentence {source.number} differs from that in the "
+                "data; use the CoNLL-U file that the data were made from"
+            )
     shown = given or source.words
     # the best hypothesis, including the end-of-sentence token
     best = task.inference_step(generator, [model], source.sample)[0][0]["tokens"]
@@ -80,15 +82,6 @@ def example(
         "attention": packed(encoder_attention(model, source.sample)),
         **decoder_maps(source, best),
     }
-
-
-def refuse_other_tree(source: SourceSentence, given: Sentence) -> None:
-    parents = source.words.parents
-    if parents and given.parents and given.parents != parents:
-        raise InputError(
-            f"{given.where}: the tree of sentence {source.number} differs from that in the data; "
-            "use the CoNLL-U file that the data were made from"
-        )
 
 
 def decoder_maps(source: SourceSentence, tokens: Tensor) -> dict[str, Any]:

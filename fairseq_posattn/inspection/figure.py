@@ -22,16 +22,17 @@ from fairseq_posattn.files.paths import refuse_unwritable
 from fairseq_posattn.inspection.page import page
 from fairseq_posattn.inspection.picture import Picture
 from fairseq_posattn.inspection.plotting import (
+    BELOW_TREE,
     INK,
     SOFT,
     STYLE,
     Canvas,
+    TreeOfFigure,
     import_matplotlib,
     matplotlib_with,
     printable,
 )
 from fairseq_posattn.inspection.rows import SIGNED, Kind, Panel, Row, limits, scale_labels
-from fairseq_posattn.inspection.tree import BELOW_TREE, TreeOfFigure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Compute statistics of a model's attention heads on a test set."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +12,10 @@ from numpy.typing import NDArray
 from fairseq_posattn.core.attention import Mechanism
 from fairseq_posattn.core.attention.diagnostics import Diagnostic, diagnostics_of, watch
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.progress import progress
+from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.inspection.attention import encoder_attention
 from fairseq_posattn.inspection.model import HeadRequest
-from fairseq_posattn.inspection.source import SourceSentence, Subset, read_trees
+from fairseq_posattn.inspection.sentence import SourceSentence, Subset, read_trees
 from fairseq_posattn.scoring.inspection_record import Head, Heads, LearntNumber
 from fairseq_posattn.trees.sentence import Sentence
 

@@ -4,8 +4,6 @@ This module also defines the options of posattn examples and posattn heads. It d
 before a model is loaded.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -114,8 +112,7 @@ def load(
     import torch
     from fairseq import checkpoint_utils, utils
 
-    from fairseq_posattn import plugin  # noqa: F401
-    from fairseq_posattn.fairseq_plugin.user_dir import import_user_dir
+    from fairseq_posattn.plugin import import_user_dir
 
     if data is not None:
         refuse_lacking(data, "give the path of the data folder")

@@ -3,8 +3,6 @@
 The cells contain the values as text, so that screen readers can read them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairseq_posattn.inspection.picture import Picture
-from fairseq_posattn.inspection.plotting import printable
+from fairseq_posattn.inspection.plotting import printable, tree_svg
 from fairseq_posattn.inspection.rows import Kind, Panel, limits, scale_labels
-from fairseq_posattn.inspection.tree import tree_svg
 
 PAGE = Path(__file__).with_name("page")
 

@@ -44,8 +44,16 @@ from fairseq_posattn.core.attention.pipeline import (
     spread_bias,
     transformed,
 )
-from fairseq_posattn.inspection.probes import copy_labels, factor, receptive_field, value_sizes
-from fairseq_posattn.inspection.rows import Kind, Panel, Row, panels
+from fairseq_posattn.inspection.rows import (
+    Kind,
+    Panel,
+    Row,
+    copy_labels,
+    factor,
+    panels,
+    receptive_field,
+    value_sizes,
+)
 
 WITHOUT = "attention weights without any mechanism, a_ij = softmax_j(q_i·k_j / √d)"
 TRANSFORMED = "attention weights from the new queries and keys"

@@ -1,7 +1,5 @@
 """Compute the picture of an encoder layer of a trained model for one sentence."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -95,7 +93,13 @@ def read(task: Any, text: str, given: Sentence) -> tuple[dict, Sentence]:
             "choose a model that was trained with --task structured_translation"
         )
     if given.parents is None:
-        refuse_without_parser(task, given)
+        needs_parser = task.needs_trees and task.new_text.control.needs_trees
+        if needs_parser and provider_name(task.cfg, task.prepared) == "none":
+            where = f"{given.where}: the sentence" if given.path else "--sentence"
+            raise InputError(
+                f"{where} has no tree, which the model needs, and the model's data define no "
+                "parser; use --conllu FILE to draw a sentence with a tree"
+            )
         [pieces] = task.new_sentences([text], str)
     elif task.prepared is None:
         [pieces] = task.new_sentences([text], str, [given])
@@ -106,13 +110,3 @@ def read(task: Any, text: str, given: Sentence) -> tuple[dict, Sentence]:
     dataset = task.build_dataset_for_inference([tokens], [len(tokens)])
     sample = dataset.collater([dataset[0]])
     return sample, sample["sentences"][0] if task.needs_trees else given
-
-
-def refuse_without_parser(task: Any, sentence: Sentence) -> None:
-    needs = task.needs_trees and task.new_text.control.needs_trees
-    if needs and provider_name(task.cfg, task.prepared) == "none":
-        where = f"{sentence.where}: the sentence" if sentence.path else "--sentence"
-        raise InputError(
-            f"{where} has no tree, which the model needs, and the model's data define no parser; "
-            "use --conllu FILE to draw a sentence with a tree"
-        )

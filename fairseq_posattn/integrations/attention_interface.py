@@ -4,8 +4,6 @@
 layers access to the trees of the current batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field

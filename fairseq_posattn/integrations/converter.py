@@ -4,8 +4,6 @@ Scaling factors of queries, keys and values are folded into the projection weigh
 raised if CTranslate2 does not support a part of the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The folder of an exported model contains the CTranslate2 model, prepare.json, th
 and exported.json, which records checksums and the result of verifying the export.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -18,8 +16,7 @@ from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.checksums import sha256
-from fairseq_posattn.files.files import read_json
+from fairseq_posattn.files.files import read_json, sha256
 from fairseq_posattn.files.records import as_document, as_record, at_least, one_of, option
 from fairseq_posattn.files.requests import new_folder
 from fairseq_posattn.text import pipeline
@@ -114,7 +111,7 @@ class Translator:
                 files=files,  # otherwise, CTranslate2 would also read unchecked files
             )
         except (RuntimeError, ValueError) as error:
-            raise InputError(f"{self.folder}: {told(error)}; {REMEDY}") from error
+            raise InputError(f"{self.folder}: {message_of(error)}; {REMEDY}") from error
 
     def translate(self, lines: Sequence[str], **options: Any) -> list[str]:
         """Return the best translation of each line; `options` are passed to `candidates`."""
@@ -157,7 +154,7 @@ class Translator:
         except (RuntimeError, ValueError) as error:
             raise InputError(
                 f"CTranslate2 cannot translate with --beam {beam} and --lenpen {lenpen} "
-                f"({told(error)}); use smaller values"
+                f"({message_of(error)}); use smaller values"
             ) from error
         if not all(isfinite(score) for one in found for score in one.scores):
             raise InputError(
@@ -246,6 +243,6 @@ def import_ctranslate2() -> ModuleType:
     return ctranslate2
 
 
-def told(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """Return the message of an error as a single line."""
     return " ".join(str(error).split())

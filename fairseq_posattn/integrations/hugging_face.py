@@ -8,8 +8,6 @@ contains the word index of each piece; all special pieces share one additional i
 has the index -1. `[:, 1]` contains the index of each word's parent; the root is its own parent.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterator, Sequence
@@ -79,7 +77,12 @@ def add_attention(
     read.check(len(attentions), shape)
     refuse(read.uses, side)
     if neutral:
-        refuse_not_neutral(read.uses)
+        for use in read.uses:
+            how = use.mechanism.neutral
+            if how is None or how not in str(use) or use.mechanism.name == "alibi":
+                raise SpecificationError(
+                    f"'{use}' changes the model's output before training; omit neutral=True"
+                )
     shared: dict[str, nn.Module] = {}
     state = model.__dict__.setdefault(f"{NAME}_state", State())
     if (half := half_of(model, side)) is not model:
@@ -216,16 +219,6 @@ def refuse(uses: Sequence[Use], side: str) -> None:
             raise SpecificationError(
                 f"'{mechanism.name}' does not work in the {side} of a Hugging Face model, because "
                 f"{reason}; leave it out"
-            )
-
-
-def refuse_not_neutral(uses: Sequence[Use]) -> None:
-    """Raise a SpecificationError for mechanisms that always change the model's output."""
-    for use in uses:
-        neutral = use.mechanism.neutral
-        if neutral is None or neutral not in str(use) or use.mechanism.name == "alibi":
-            raise SpecificationError(
-                f"'{use}' changes the model's output before training; omit neutral=True"
             )
 
 

@@ -4,8 +4,6 @@ transformers initialises missing weights randomly, and ignores unknown files and
 module raises an error in each of these cases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +14,7 @@ from torch import Tensor
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.files.checksums import sha256
-from fairseq_posattn.files.files import read_json_value, read_lines
+from fairseq_posattn.files.files import read_json_value, read_lines, sha256
 from fairseq_posattn.files.records import Open, as_record, read_record, shown
 from fairseq_posattn.integrations.attention_interface import NAME
 

@@ -1,7 +1,5 @@
 """Align trees with the pieces of Hugging Face tokenizers, and collate them into batches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any

@@ -5,8 +5,6 @@ until the program ends, and then kills all processes whose environment contains 
 All descendants inherit this variable, even those in separate sessions, such as torchrun's workers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets
@@ -59,12 +57,8 @@ def kill_all(mark: bytes) -> bool:
     return found
 
 
-def wait_and_kill(mark: bytes) -> None:
-    """Wait until the program ends or writes a byte, and then kill its descendants."""
-    until = 0.0 if sys.stdin.buffer.read(1) else time.monotonic() + LATE
-    while kill_all(mark) or time.monotonic() < until:
-        time.sleep(0.02)
-
-
 if __name__ == "__main__":
-    wait_and_kill(os.fsencode(sys.argv[1]))
+    # wait until the program ends or writes a byte
+    until = 0.0 if sys.stdin.buffer.read(1) else time.monotonic() + LATE
+    while kill_all(os.fsencode(sys.argv[1])) or time.monotonic() < until:
+        time.sleep(0.02)

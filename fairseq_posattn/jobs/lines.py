@@ -10,8 +10,6 @@ Each shard is processed by one process, from its first to its last line. Therefo
 depends neither on the number of workers nor on restarts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
@@ -24,10 +22,9 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import replaced_together
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.files import OPENERS
+from fairseq_posattn.files.files import OPENERS, fingerprint
 from fairseq_posattn.files.lock import locked
-from fairseq_posattn.jobs.made import Made, made_before
+from fairseq_posattn.jobs.step_records import StepRecord, completed_record
 
 PLAN = "plan.json"
 TASK = "task.pickle"  # the work for Slurm's jobs, written just before they are submitted
@@ -140,9 +137,9 @@ class LineWork:
         """
         return self.lines - sum(self.shards[k].lines for k in self.pending())
 
-    def made(self, k: int) -> Made | None:
+    def record(self, k: int) -> StepRecord | None:
         """Return the record of a shard, or None if its outputs are missing or have changed."""
-        return made_before(self.marker(k), self.shards[k].files, self.part(k).outputs)
+        return completed_record(self.marker(k), self.shards[k].files, self.part(k).outputs)
 
 
 def parts(folder: Path, k: int, files: Files) -> list[str]:
@@ -167,7 +164,9 @@ def do_shard(work: LineWork, k: int) -> None:
     (work.folder / "done" / f"{k:05d}").mkdir(exist_ok=True)
     with named_as_whole(work, k), contextlib.redirect_stderr(io.StringIO()):  # no progress bars
         answer = work.step.act(part)
-    Made(files, [fingerprint(path) for path in part.outputs], answer or {}).write(work.marker(k))
+    StepRecord(files, [fingerprint(path) for path in part.outputs], answer or {}).write(
+        work.marker(k)
+    )
 
 
 @contextlib.contextmanager
@@ -214,8 +213,8 @@ def join(work: LineWork, combine: Combine = concatenate_all) -> list[Answer]:
             f"{step.inputs[0]}: this file or a parallel one changed while it was {step.done}; "
             f"remove {work.folder} to start again"
         )
-    made = [work.made(k) for k in range(len(work.shards))]
-    if damaged := [k for k, record in enumerate(made) if record is None]:
+    records = [work.record(k) for k in range(len(work.shards))]
+    if damaged := [k for k, record in enumerate(records) if record is None]:
         for k in damaged:
             work.marker(k).unlink(missing_ok=True)
         others = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
@@ -224,11 +223,11 @@ def join(work: LineWork, combine: Combine = concatenate_all) -> list[Answer]:
             "missing or damaged; run the same command again to process it again"
         )
     combine([work.part(k).outputs for k in range(len(work.shards))], step.outputs)
-    answers = [record.answer for record in made if record]
+    answers = [record.answer for record in records if record]
     if step.record:
         lists = {name: [x for one in answers for x in one[name]] for name in answers[0]}
         outputs = [fingerprint(path) for path in step.outputs]
-        Made(key, outputs, {"lines": work.lines, **lists}).write(step.record)
+        StepRecord(key, outputs, {"lines": work.lines, **lists}).write(step.record)
     return answers
 
 

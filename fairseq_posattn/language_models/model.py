@@ -1,4 +1,4 @@
-"""The recurrent_lm model: the language models of Dagan (2019) for fairseq's language_modeling task.
+"""The language models of Dagan (2019) for fairseq, and a task that keeps the order of the corpus.
 
 As in Dagan (2019), the positional model knows the length N of a sentence from the first word on.
 During generation, N is unknown; --sentence-length determines the value that replaces it.
@@ -9,9 +9,13 @@ During generation, N is unknown; --sentence-length determines the value that rep
 from dataclasses import dataclass
 from typing import Optional
 
+import numpy as np
 import torch
+from fairseq.data import SortDataset
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model
+from fairseq.tasks import register_task
+from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from omegaconf import II
 from torch import Tensor
 
@@ -197,3 +201,24 @@ PRESETS = read_group("language_model")
 
 for _name, _preset in PRESETS.items():
     register_preset("recurrent_lm", _name, _preset)
+
+
+@dataclass
+class LanguageModelingInOrderConfig(LanguageModelingConfig):
+    """Options of the task, identical to those of language_modeling."""
+
+
+@register_task("language_modeling_in_order", dataclass=LanguageModelingInOrderConfig)
+class LanguageModelingInOrderTask(LanguageModelingTask):
+    """fairseq's language_modeling task, but with batches of consecutive sentences.
+
+    fairseq's task sorts the sentences by length before it creates batches. Like the program of
+    Dagan (2019), this task keeps the order of the corpus instead. The batches are visited in random
+    order, except in the first N epochs with `--curriculum N`.
+    """
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs):
+        """Load a split, and keep the sentences in the order of the corpus."""
+        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        dataset = self.datasets[split]
+        self.datasets[split] = SortDataset(dataset, sort_order=[np.arange(len(dataset))])

@@ -16,14 +16,19 @@ from fairseq.data import indexed_dataset
 from fairseq_cli import preprocess
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.data.label_dictionaries import LabelDictionaries
-from fairseq_posattn.fairseq_plugin.data.tree_files import write_tree_file
+from fairseq_posattn.fairseq_plugin.label_dictionaries import LabelDictionaries
 from fairseq_posattn.fairseq_plugin.patches import checked_data
+from fairseq_posattn.fairseq_plugin.tree_data import write_tree_file
 from fairseq_posattn.files.atomic import folder_written_whole
 from fairseq_posattn.files.files import read_lines, same_number_of_lines
-from fairseq_posattn.files.paths import refuse_file, refuse_separator, refuse_split_path
-from fairseq_posattn.files.progress import progress
+from fairseq_posattn.files.paths import (
+    refuse_file,
+    refuse_separator,
+    refuse_split_path,
+    refuse_to_delete,
+)
 from fairseq_posattn.files.requests import add_options
+from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.preparation.job import LabelOptions
 from fairseq_posattn.trees.lines import read_trees
 
@@ -96,18 +101,9 @@ def check_options(args: Namespace) -> None:
             f"--dataset-impl {args.dataset_impl} is not supported, because tree files need mmap; "
             "omit this option"
         )
-    destination = Path(args.destdir)
-    refuse_file(destination)
-    if (
-        args.overwrite
-        and destination.exists()
-        and any(destination.iterdir())
-        and not (destination / LOG).exists()
-    ):
-        raise InputError(
-            f"{args.destdir}: the folder contains no {LOG}, so it is not a folder of binarised "
-            "data, and --overwrite does not delete it; delete the folder yourself"
-        )
+    refuse_file(Path(args.destdir))
+    if args.overwrite:
+        refuse_to_delete(args.destdir, LOG, "binarised data")
 
 
 def exists(prefix: str, args: Namespace) -> bool:
@@ -199,14 +195,10 @@ def label_dictionaries(args: Namespace, folder: Path) -> LabelDictionaries | Non
     if args.srcdict:
         found = LabelDictionaries.load(Path(args.srcdict).parent, language)
     if found is None and args.trainpref:
-        found = dictionaries_of(f"{args.trainpref}.{language}.trees", args.label_subtypes == "keep")
+        trees = read_trees(f"{args.trainpref}.{language}.trees")
+        labels = (tree.labels for tree in trees if tree.labels is not None)
+        if (first := next(labels, None)) is not None:
+            found = LabelDictionaries.of(chain([first], labels), args.label_subtypes == "keep")
     if found is not None:
         found.save(folder, language)
     return found
-
-
-def dictionaries_of(trees: str, subtypes: bool) -> LabelDictionaries | None:
-    """Build label dictionaries from a file of trees; return None if it contains no labels."""
-    labels = (tree.labels for tree in read_trees(trees) if tree.labels is not None)
-    first = next(labels, None)
-    return None if first is None else LabelDictionaries.of(chain([first], labels), subtypes)

@@ -1,7 +1,5 @@
 """Count the pieces in a shard, binarise its lines, and join the data of all shards."""
 
-from __future__ import annotations
-
 import logging
 from argparse import Namespace
 from collections import Counter
@@ -12,8 +10,8 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
 from fairseq.tokenizer import tokenize_line
 
-from fairseq_posattn.fairseq_plugin.data.label_dictionaries import LabelDictionaries
-from fairseq_posattn.fairseq_plugin.data.tree_files import join_tree_files
+from fairseq_posattn.fairseq_plugin.label_dictionaries import LabelDictionaries
+from fairseq_posattn.fairseq_plugin.tree_data import join_tree_files
 from fairseq_posattn.files.atomic import folder_written_whole
 from fairseq_posattn.jobs.lines import Answer, Files, Part
 from fairseq_posattn.preparation import binarize

@@ -1,7 +1,5 @@
 """Options that specify the text files of a corpus, or the treebanks from which it is extracted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

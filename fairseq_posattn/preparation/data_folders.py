@@ -1,7 +1,5 @@
 """Write the data folder, or with --shards several folders: the last step of a preparation."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections import Counter
@@ -11,11 +9,11 @@ from pathlib import Path
 
 from fairseq.data import Dictionary
 
-from fairseq_posattn.fairseq_plugin.data.label_dictionaries import paths
+from fairseq_posattn.fairseq_plugin.label_dictionaries import paths
 from fairseq_posattn.fairseq_plugin.patches.checked_data import CHECKSUMS, write_checksums
 from fairseq_posattn.files.files import count_lines, read_lines
-from fairseq_posattn.files.progress import say
 from fairseq_posattn.files.records import as_document
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.lines import Files, LineStep
 from fairseq_posattn.preparation import binarize
 from fairseq_posattn.preparation.binarize_lines import (
@@ -25,9 +23,8 @@ from fairseq_posattn.preparation.binarize_lines import (
     write_dictionaries,
 )
 from fairseq_posattn.preparation.corpus import ALIGN
-from fairseq_posattn.preparation.job import Job
+from fairseq_posattn.preparation.job import Job, StepsByLines
 from fairseq_posattn.preparation.pairs import share_out
-from fairseq_posattn.preparation.steps_by_lines import StepsByLines
 from fairseq_posattn.text.pipeline import FILE, TextPipeline
 
 MANY_UNKNOWN = 0.01  # warn if the share of unknown pieces is larger

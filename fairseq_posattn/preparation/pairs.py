@@ -1,7 +1,5 @@
 """Rewrite and filter sentence pairs, and distribute them over shards."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, product
@@ -11,7 +9,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_together, written_whole
 from fairseq_posattn.files.files import count_lines, read_lines, same_number_of_lines
 from fairseq_posattn.files.numbers import plain_numbers
-from fairseq_posattn.files.progress import progress, say
+from fairseq_posattn.files.terminal import progress, say
 from fairseq_posattn.jobs.lines import Part
 from fairseq_posattn.preparation.job import Limits
 from fairseq_posattn.trees.checks import TreeError

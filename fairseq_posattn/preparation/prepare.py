@@ -4,8 +4,6 @@ The steps are normalisation, tokenisation, parsing, segmentation, projection, fi
 binarisation. Completed steps are not repeated, so a killed run can be resumed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -15,12 +13,12 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import same_number_of_lines
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.paths import refuse_file, refuse_separator
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.lines import LineStep
 from fairseq_posattn.preparation import segment
 from fairseq_posattn.preparation.corpus import ALIGN
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders
-from fairseq_posattn.preparation.job import Job, set_values
+from fairseq_posattn.preparation.job import Job, StepsByLines, set_values
 from fairseq_posattn.preparation.pairs import (
     align_lines,
     filter_lines,
@@ -31,9 +29,12 @@ from fairseq_posattn.preparation.pairs import (
 )
 from fairseq_posattn.preparation.project import ProjectionInputs, project_lines
 from fairseq_posattn.preparation.request import PreparationRequest
-from fairseq_posattn.preparation.steps_by_lines import StepsByLines
-from fairseq_posattn.preparation.translated import files_of, write_translated
-from fairseq_posattn.preparation.treebanks import ExtractRequest, extract
+from fairseq_posattn.preparation.treebanks import (
+    ExtractRequest,
+    extract,
+    files_of,
+    write_translated,
+)
 from fairseq_posattn.text.parsing.run import parse_step, show_notes
 from fairseq_posattn.text.parsing.stanza_parser import download
 from fairseq_posattn.text.pipeline import TextPipeline

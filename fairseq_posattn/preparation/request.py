@@ -1,7 +1,5 @@
 """The options of posattn prepare, which describe a preparation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar

@@ -16,8 +16,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import replaced_whole, written_whole
 from fairseq_posattn.files.files import count_lines, read_lines
 from fairseq_posattn.files.paths import is_stream, refuse_unwritable
-from fairseq_posattn.files.progress import progress
 from fairseq_posattn.files.records import at_least, between, one_of, option
+from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.jobs.lines import Part
 from fairseq_posattn.text.pipeline import TextConfig
 from fairseq_posattn.text.segmenters import Segmentation, Segmenter, SentencePiece, SubwordNmt
@@ -211,17 +211,12 @@ def apply(segmenter: Segmenter, text: str, out: str) -> None:
     with written_whole(out) as file:
         lines = None if is_stream(Path(text)) else count_lines(text)
         for number, line in enumerate(progress(read_lines(text), lines), start=1):
-            refuse_marked(segmenter, line, f"{text}:{number}")
+            if isinstance(segmenter, SubwordNmt) and segmenter.separator in line:
+                try:  # a word that ends in the separator would be joined to the next word
+                    segmenter.spans(line)
+                except InputError as error:
+                    raise InputError(f"{text}:{number}: {error}") from None
             file.write(" ".join(segmenter.segment(line)) + "\n")
-
-
-def refuse_marked(segmenter: Segmenter, line: str, where: str) -> None:
-    """Raise an InputError if a word ends in the separator, which would join it to the next word."""
-    if isinstance(segmenter, SubwordNmt) and segmenter.separator in line:
-        try:
-            segmenter.spans(line)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
 
 
 def segment_lines(config: TextConfig, model: str, part: Part) -> None:

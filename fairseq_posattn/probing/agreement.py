@@ -5,8 +5,6 @@ of the attended word and averaged over the pieces of the attending word. A word 
 attending only to the other word that receives its largest weight.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_posattn.inspection.heads import looked_at, of_words
-from fairseq_posattn.probing.results import HeadLooks, PlaceOffset, RelationHead
+from fairseq_posattn.probing.results import HeadAgreement, PlaceOffset, RelationHead
 from fairseq_posattn.probing.words import WordTree
 
 PLACES = ("parent", "child", "previous", "next")
@@ -25,7 +23,7 @@ ALL = ""  # in place of a relation
 
 
 @dataclass
-class Looks:
+class AttentionCounts:
     """Counts of the words that should attend to a parent, child or neighbour.
 
     hits: for each layer and head, the number of words whose largest weight is on the correct word.
@@ -52,7 +50,7 @@ class Looks:
         return max(self.offsets, key=lambda n: (self.offsets[n], -abs(n), n))
 
 
-class Agreement(defaultdict[tuple[str, str], Looks]):
+class Agreement(defaultdict[tuple[str, str], AttentionCounts]):
     """The counts by place (one of PLACES) and relation, which is ALL for all words together.
 
     Relations are counted only for parents and children: from each word with a relation to its
@@ -60,7 +58,7 @@ class Agreement(defaultdict[tuple[str, str], Looks]):
     """
 
     def __init__(self) -> None:
-        super().__init__(Looks)
+        super().__init__(AttentionCounts)
 
     def add(self, pieces: NDArray[np.float64], counts: list[int], tree: WordTree) -> None:
         """Add the counts of a sentence.
@@ -81,8 +79,8 @@ class Agreement(defaultdict[tuple[str, str], Looks]):
             for place, here, there in ((PARENT, word, parent), (CHILD, parent, word)):
                 of_relation = self[place, tree.relations[word]]
                 of_relation.add((looked[..., here] == there)[..., None])
-                for looks in (of_relation, self[place, ALL]):
-                    looks.offsets[there - here] += 1
+                for counts in (of_relation, self[place, ALL]):
+                    counts.offsets[there - here] += 1
 
 
 def best_heads(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[RelationHead]:
@@ -92,32 +90,34 @@ def best_heads(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterat
 
     about: the fields of OfModel.
     """
-    for place, looks in sorted(test.items(), key=lambda item: (-item[1].words, item[0])):
+    for place, counts in sorted(test.items(), key=lambda item: (-item[1].words, item[0])):
         if place[1] == ALL or place not in dev:
             continue
         hits, offset = dev[place].hits, dev[place].best_offset()
         layer, head = map(int, np.unravel_index(hits.argmax(), hits.shape))
-        shares = looks.shares()
+        shares = counts.shares()
         yield RelationHead(
             **about,
             direction=place[0],
             relation=place[1],
-            words=looks.words,
+            words=counts.words,
             layer=layer,
             head=head,
             accuracy=float(shares[layer, head]),
             of_heads=shares.tolist(),
             offset=offset,
-            offset_accuracy=100 * looks.offsets[offset] / looks.words,
+            offset_accuracy=100 * counts.offsets[offset] / counts.words,
         )
 
 
-def looks(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[HeadLooks]:
+def head_agreement(
+    dev: Agreement, test: Agreement, about: dict[str, Any]
+) -> Iterator[HeadAgreement]:
     """Yield what each head attends to."""
     on_dev, on_test = ({p: part[p, ALL].shares() for p in PLACES} for part in (dev, test))
     for at in np.ndindex(on_test[PARENT].shape):
         of_head: list[Any] = [{p: float(part[p][at]) for p in PLACES} for part in (on_dev, on_test)]
-        yield HeadLooks(**about, layer=at[0], head=at[1], **of_head[1], dev=of_head[0])
+        yield HeadAgreement(**about, layer=at[0], head=at[1], **of_head[1], dev=of_head[0])
 
 
 def best_offsets(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[PlaceOffset]:

@@ -15,8 +15,6 @@ the distribution of the true labels, so a classifier can solve it only by memori
 selectivity of a classifier is its accuracy on the true labels minus that on the control task.
 """
 
-from __future__ import annotations
-
 import copy
 from bisect import bisect
 from collections import Counter

@@ -1,7 +1,5 @@
 """Encode sentences with a trained model, together with their trees if the model reads trees."""
 
-from __future__ import annotations
-
 import inspect
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -18,9 +16,8 @@ from torch import Tensor
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin.models.config import plain_namespace
-from fairseq_posattn.files.checksums import sha256
-from fairseq_posattn.files.progress import say
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.files import sha256
+from fairseq_posattn.files.terminal import say, visible
 from fairseq_posattn.inspection.attention import encoder_inputs, weights_of
 from fairseq_posattn.inspection.model import Loaded
 from fairseq_posattn.text import pipeline as text_pipeline

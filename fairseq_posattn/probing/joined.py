@@ -1,7 +1,5 @@
 """Join the results in one or several files of posattn probe, and reject files that do not match."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

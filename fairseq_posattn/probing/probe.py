@@ -1,7 +1,5 @@
 """Encode sentences with trained models, before and after training, for posattn probe."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +10,15 @@ import torch
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.files.checksums import sha256
+from fairseq_posattn.files.files import sha256
 from fairseq_posattn.files.version import __version__
 from fairseq_posattn.inspection.model import Loaded, load
 from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.probing.request import ALL, MIX, TOP, Named, ProbeRequest
 from fairseq_posattn.probing.results import EMBEDDINGS, TRAINED, UNTRAINED
-from fairseq_posattn.probing.vectors import Encode, Vectors, cached
+from fairseq_posattn.probing.words import Encode, Vectors, cached
+from fairseq_posattn.text.parsing.options import ParseRequest
 from fairseq_posattn.text.parsing.run import parse
 
 NONE, PARSED, GIVEN = "none", "parsed", "given"  # kinds of trees
@@ -58,7 +57,7 @@ class Probing:
         name: the name of the file, without .conllu.xz.
         remedy: the end of the error message for training data not parsed by stanza.
         """
-        pipeline, folder = encoder.pipeline, self.request.kept / "parsed"
+        pipeline, folder = encoder.pipeline, self.request.cache / "parsed"
         if pipeline is None or pipeline.config.parser.parser != "stanza":
             raise InputError(
                 f"{encoder.data}: the training data were not parsed with stanza; {remedy}"
@@ -67,7 +66,8 @@ class Probing:
         with written_whole(text) as file:
             file.writelines(f"{pipeline.source_text(line)}\n" for line in texts)
         workers = Cluster(workers=self.request.workers)
-        parse(str(text), str(out), pipeline.config.parser, workers)
+        settings = pipeline.config.parser
+        parse(ParseRequest(text=str(text), out=str(out), settings=settings, cluster=workers))
         return out
 
     def encoded(
@@ -97,7 +97,7 @@ class Probing:
             **({"codecs": codecs} if (codecs := encoder.codec_checksums()) else {}),
         }
         what = f"{what} ({about['kind']})"
-        return cached(self.request.kept / "vectors", described, what, sentences, rows, encode)
+        return cached(self.request.cache / "vectors", described, what, sentences, rows, encode)
 
     def layers(self, vectors: Vectors) -> dict[str, np.ndarray]:
         """Return the vectors of the requested layers, by layer name."""

@@ -1,18 +1,16 @@
 """Add probing results to the report: a plot of accuracies, tables, and maps of heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 from fairseq_posattn.inspection.plotting import INK, printable
 from fairseq_posattn.probing.agreement import PLACES
 from fairseq_posattn.probing.results import (
     TRAINED,
     UNTRAINED,
-    HeadLooks,
+    HeadAgreement,
     Probes,
     grouped,
     row_name,
@@ -80,14 +78,14 @@ def label(row: Row) -> str:
     return f" {name}" if name.startswith("_") else name  # matplotlib omits labels starting with `_`
 
 
-def maps(heads: Sequence[HeadLooks]) -> Iterator[MapGroup]:
+def maps(heads: Sequence[HeadAgreement]) -> Iterator[MapGroup]:
     """Yield each model's maps, which show how often each head attends most to each of PLACES."""
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
         title = visible(f"{row_name(system, kind)}, run {run}, trees: {trees}")
         yield MapGroup(title, [map_of(found, place) for place in PLACES])
 
 
-def map_of(heads: Sequence[HeadLooks], place: str) -> HeadMap:
+def map_of(heads: Sequence[HeadAgreement], place: str) -> HeadMap:
     """Return the map of all heads for one of PLACES, from white (0 %) to dark (100 %)."""
     layers = grouped(heads, "layer")
     rows = [

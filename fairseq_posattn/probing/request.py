@@ -1,7 +1,5 @@
 """Define the options of posattn probe, for the command line and for Python."""
 
-from __future__ import annotations
-
 from argparse import ArgumentTypeError
 from collections import Counter
 from collections.abc import Sequence
@@ -137,7 +135,7 @@ class ProbeRequest:
     cpu: bool = option("use the CPU even if a GPU is available", False)
 
     @property
-    def kept(self) -> Path:
+    def cache(self) -> Path:
         """The folder that caches vectors and parsed sentences."""
         if self.work or not self.json:
             return self.work or Path(".work")

@@ -1,7 +1,5 @@
 """Define the JSON of posattn probe, which contains probing results and their inputs."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.records import Open, option, read_record
-from fairseq_posattn.scoring.json_values import Number, Text, Whole, has, may_have
+from fairseq_posattn.files.records import ABSENT, Open, option, read_record
+from fairseq_posattn.scoring.inspection_record import Number, Text, Whole
 
 AGAIN = "make it again with posattn probe"
 TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", "vectors"
@@ -22,27 +20,29 @@ TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", 
 class ProbedTask(Open):
     """The size and origin of a task."""
 
-    train: Whole = has("number of training sentences")
-    dev: Whole = has("number of dev sentences")
-    test: Whole = has("number of test sentences")
-    classes: Whole = has("number of labels")
-    majority: Number = has("test accuracy of always predicting the majority label of train, in %")
-    sha256: Text = has("checksum of the task's file")
-    source: Text = has("SentEval if the file has the size and classes of SentEval's, else made")
+    train: Whole = option("number of training sentences")
+    dev: Whole = option("number of dev sentences")
+    test: Whole = option("number of test sentences")
+    classes: Whole = option("number of labels")
+    majority: Number = option(
+        "test accuracy of always predicting the majority label of train, in %"
+    )
+    sha256: Text = option("checksum of the task's file")
+    source: Text = option("SentEval if the file has the size and classes of SentEval's, else made")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfModel(Open):
     """The fields of each result that identify the model and the trees that it read."""
 
-    system: Text = has("name of the system")
-    run: Whole = has("index of the run (training), from 0")
-    model: Text = has("checksum of the checkpoint; empty for vectors")
-    kind: Text = has(
+    system: Text = option("name of the system")
+    run: Whole = option("index of the run (training), from 0")
+    model: Text = option("checksum of the checkpoint; empty for vectors")
+    kind: Text = option(
         "trained, untrained (the same model before training), embeddings (without the encoder), or "
         "vectors (from a file)"
     )
-    trees: Text = has(
+    trees: Text = option(
         "trees that the model read: gold, parsed, given (from --trees, of unknown origin), a "
         "control, or none"
     )
@@ -52,13 +52,13 @@ class OfModel(Open):
 class Accuracy(OfModel):
     """The accuracy of one classifier on the vectors of one model."""
 
-    task: Text = has("name of the task")
-    layer: Text = has("layer: a number, top, or mix")
-    seed: Whole = has("random seed of the classifier")
-    setting: Text = has("hyperparameters that were best on dev")
-    dev: Number = has("accuracy on dev, in %")
-    test: Number = has("accuracy on test, in %")
-    correct: Text = has("one bit per test sentence, 1 if the prediction is correct; in base64")
+    task: Text = option("name of the task")
+    layer: Text = option("layer: a number, top, or mix")
+    seed: Whole = option("random seed of the classifier")
+    setting: Text = option("hyperparameters that were best on dev")
+    dev: Number = option("accuracy on dev, in %")
+    test: Number = option("accuracy on test, in %")
+    correct: Text = option("one bit per test sentence, 1 if the prediction is correct; in base64")
 
     def hits(self, sentences: int) -> NDArray[np.float64]:
         """Return 1 for each test sentence with a correct prediction, otherwise 0."""
@@ -76,16 +76,16 @@ class Accuracy(OfModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadLooks(OfModel):
+class HeadAgreement(OfModel):
     """How often a head attends most to parents, children and neighbours, in % of the words."""
 
-    layer: Whole = has("layer, counted from 0")
-    head: Whole = has("head, counted from 0")
-    parent: Number = has("share of words whose largest weight is on the parent, in %")
-    child: Number = has("the same for a child")
-    previous: Number = has("the same for the previous word")
-    next: Number = has("the same for the next word")
-    dev: dict[str, Number] = has("the same four shares on dev, by which tables choose a head")
+    layer: Whole = option("layer, counted from 0")
+    head: Whole = option("head, counted from 0")
+    parent: Number = option("share of words whose largest weight is on the parent, in %")
+    child: Number = option("the same for a child")
+    previous: Number = option("the same for the previous word")
+    next: Number = option("the same for the next word")
+    dev: dict[str, Number] = option("the same four shares on dev, by which tables choose a head")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +95,9 @@ class PlaceOffset(OfModel):
     It was chosen on dev and evaluated on test.
     """
 
-    place: Text = has("parent or child")
-    offset: Whole = has("offset, such as -1 for the previous word")
-    share: Number = has("accuracy of the offset, in % of the words")
+    place: Text = option("parent or child")
+    offset: Whole = option("offset, such as -1 for the previous word")
+    share: Number = option("accuracy of the offset, in % of the words")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,17 +107,17 @@ class RelationHead(OfModel):
     Head and offset were chosen on dev and evaluated on test.
     """
 
-    direction: Text = has(
+    direction: Text = option(
         "parent: from words with the relation to their parents; child: from parents to them"
     )
-    relation: Text = has("relation, without its subtype")
-    words: Whole = has("number of test words with the relation")
-    layer: Whole = has("layer of the head, counted from 0")
-    head: Whole = has("head, counted from 0")
-    accuracy: Number = has("accuracy of the head, in %")
-    of_heads: list[list[Number]] = has("accuracy of each head of each layer, in %")
-    offset: Whole = has("offset, such as -1 for the previous word")
-    offset_accuracy: Number = has("accuracy of the offset, in %")
+    relation: Text = option("relation, without its subtype")
+    words: Whole = option("number of test words with the relation")
+    layer: Whole = option("layer of the head, counted from 0")
+    head: Whole = option("head, counted from 0")
+    accuracy: Number = option("accuracy of the head, in %")
+    of_heads: list[list[Number]] = option("accuracy of each head of each layer, in %")
+    offset: Whole = option("offset, such as -1 for the previous word")
+    offset_accuracy: Number = option("accuracy of the offset, in %")
 
 
 FIGURES = {"distance": ("uuas", "spearman"), "depth": ("root", "spearman")}  # of structural probes
@@ -128,10 +128,10 @@ LABELS = ("accuracy", "selectivity")
 class WordProbe(OfModel):
     """The result of probing word vectors."""
 
-    layer: Text = has("layer: a number, or top")
-    probe: Text = has("distance, depth, UPOS or relation")
-    seed: Whole = has("random seed of the probe")
-    figures: dict[str, Number] = has(
+    layer: Text = option("layer: a number, or top")
+    probe: Text = option("distance, depth, UPOS or relation")
+    seed: Whole = option("random seed of the probe")
+    figures: dict[str, Number] = option(
         "distance: uuas (in %) and spearman; depth: root (accuracy in %) and spearman; UPOS and "
         "relation: accuracy, control (accuracy on the control task) and selectivity, in %"
     )
@@ -146,26 +146,26 @@ class WordProbe(OfModel):
 class Treebank(Open):
     """The sentences on which words and heads were probed."""
 
-    sha256: list[Text] = has("checksums of the files for train, dev and test")
-    first: Whole = has("number of sentences read from each file; 0 means all")
-    train: Whole = has("number of training sentences")
-    dev: Whole = has("number of dev sentences, on which probes are tuned and heads chosen")
-    test: Whole = has("number of test sentences")
-    words: Whole = has("number of test words that have pieces")
-    rank: Whole = has("rank of the structural probes; 0 means the width of the vectors")
+    sha256: list[Text] = option("checksums of the files for train, dev and test")
+    first: Whole = option("number of sentences read from each file; 0 means all")
+    train: Whole = option("number of training sentences")
+    dev: Whole = option("number of dev sentences, on which probes are tuned and heads chosen")
+    test: Whole = option("number of test sentences")
+    words: Whole = option("number of test words that have pieces")
+    rank: Whole = option("rank of the structural probes; 0 means the width of the vectors")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probes(Open):
     """The contents of a file written by posattn probe."""
 
-    version: Text = has("version of fairseq_posattn")
-    classifier: Text = has("senteval, mlp or linear")
-    pooling: Text = has("mean, max, last or end")
-    tasks: dict[str, ProbedTask] = has("tasks by name")
-    accuracies: list[Accuracy] = has("all accuracies of the tasks")
-    treebank: Treebank = may_have("sentences with which words and heads were probed")
-    heads: list[HeadLooks] = option("what each attention head attends to", [])
+    version: Text = option("version of fairseq_posattn")
+    classifier: Text = option("senteval, mlp or linear")
+    pooling: Text = option("mean, max, last or end")
+    tasks: dict[str, ProbedTask] = option("tasks by name")
+    accuracies: list[Accuracy] = option("all accuracies of the tasks")
+    treebank: Treebank = option("sentences with which words and heads were probed", ABSENT)
+    heads: list[HeadAgreement] = option("what each attention head attends to", [])
     offsets: list[PlaceOffset] = option("best fixed offsets to parents and children", [])
     relations: list[RelationHead] = option("best head for each relation", [])
     words: list[WordProbe] = option("results of probes of word vectors", [])

@@ -5,8 +5,6 @@ in the tree, and the depth probe fits |B h_i|^2 to the depth of a word. The loss
 the sum of absolute errors, divided by the squared length (distances) or by the length (depths).
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from fairseq_posattn.files.extras import lab_extra
+from fairseq_posattn.errors import lab_extra
 from fairseq_posattn.probing.words import WordTree
 
 BATCH, EPOCHS, BAD_EPOCHS, RATE = 20, 30, 5, 1e-3

@@ -3,8 +3,6 @@
 The accuracies for sentences have the layout of Wang et al. (2019), Table 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import mean
 
@@ -13,7 +11,7 @@ from fairseq_posattn.probing.joined import Hits, Results, Row
 from fairseq_posattn.probing.results import (
     TRAINED,
     UNTRAINED,
-    HeadLooks,
+    HeadAgreement,
     PlaceOffset,
     Probes,
     RelationHead,
@@ -216,7 +214,7 @@ def means_of_runs(found: Iterable[WordProbe], figure: str) -> list[float]:
     return [sum(values) / len(values) for values in runs]
 
 
-def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Table:
+def of_heads(heads: Sequence[HeadAgreement], offsets: Sequence[PlaceOffset]) -> Table:
     """Return the table of each model's best head for each of PLACES."""
     rows: list[list[str | Cell]] = []
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):

@@ -1,7 +1,5 @@
 """Train classifiers that predict the labels of probing tasks from sentence vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -11,18 +9,17 @@ import numpy as np
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.checksums import sha256
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.files import sha256
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.files.version import __version__
-from fairseq_posattn.probing.check import tasks_in
 from fairseq_posattn.probing.classifiers import Split, grid, tuned
 from fairseq_posattn.probing.encoding import SentenceEncoder
-from fairseq_posattn.probing.making.make import RECORD, TREES, read_made
+from fairseq_posattn.probing.making.make import RECORD, TREES, read_tasks_record
 from fairseq_posattn.probing.probe import GIVEN, NONE, PARSED, Probing, shown_trees
 from fairseq_posattn.probing.request import TOP, Named, named
 from fairseq_posattn.probing.results import VECTORS, Accuracy, ProbedTask, Probes, packed_bits
-from fairseq_posattn.probing.tasks import NAMES, SPLITS, ProbingTask, read_examples
-from fairseq_posattn.probing.vectors import of_sentences, read_text_vectors
+from fairseq_posattn.probing.tasks import NAMES, SPLITS, ProbingTask, read_examples, tasks_in
+from fairseq_posattn.probing.words import of_sentences, read_text_vectors
 from fairseq_posattn.trees.conllu import read_labelled
 from fairseq_posattn.trees.projection import match
 from fairseq_posattn.trees.sentence import Sentence
@@ -128,7 +125,7 @@ class TaskProbing(Probing):
         kind = self.request.trees_are
         beside = trees and trees.resolve() == (self.folder / TREES).resolve()
         if beside and not kind and made.is_file():
-            kind = read_made(made).trees
+            kind = read_tasks_record(made).trees
         return kind or GIVEN
 
     def trees(self, task: LabelledTask, encoder: SentenceEncoder) -> TaskTrees:
@@ -145,7 +142,7 @@ class TaskProbing(Probing):
             remedy = f"parse the sentences of {name} yourself, and give the folder with --trees"
             path = self.parsed_file(encoder, task.texts, task.task.file, remedy)
         is_changed = task.task.changes_words and kind == "gold"
-        if is_changed or path.parent == self.request.kept / "parsed":
+        if is_changed or path.parent == self.request.cache / "parsed":
             kind = PARSED
         sentences = [encoder.normal(sentence) for sentence in read_labelled(path)]
         if len(sentences) != len(task.texts):

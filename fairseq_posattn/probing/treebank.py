@@ -1,7 +1,5 @@
 """Probe the word vectors and attention heads of trained models with the trees of a treebank."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -11,11 +9,11 @@ import numpy as np
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.checksums import sha256
-from fairseq_posattn.files.progress import progress, say
+from fairseq_posattn.files.files import sha256
+from fairseq_posattn.files.terminal import progress, say
 from fairseq_posattn.files.version import __version__
 from fairseq_posattn.inspection.attention import shows_attention
-from fairseq_posattn.probing.agreement import Agreement, best_heads, best_offsets, looks
+from fairseq_posattn.probing.agreement import Agreement, best_heads, best_offsets, head_agreement
 from fairseq_posattn.probing.classifiers import selectivity
 from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.probing.probe import PARSED, Probing, shown_trees
@@ -62,7 +60,7 @@ class TreebankProbing(Probing):
                 about["trees"] = shown_trees(encoder, "gold" if self.request.gold else PARSED)
                 if shows_attention(encoder.encoder, "self_attn"):
                     dev, test = agreement(parts["dev"]), agreement(parts["test"])
-                    found["heads"] += looks(dev, test, about)
+                    found["heads"] += head_agreement(dev, test, about)
                     found["offsets"] += best_offsets(dev, test, about)
                     found["relations"] += best_heads(dev, test, about)
                 found["words"] += self.word_probes(parts, encoder, about)

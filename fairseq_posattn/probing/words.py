@@ -1,20 +1,178 @@
-"""Encode words of a treebank as the mean of their pieces' vectors, and prepare their trees."""
+"""Encode sentences and words of a treebank, and prepare the trees of the words.
+
+The vectors of sentences are cached on disk, so that an interrupted run can be resumed. A cache file
+is named after a hash of the checkpoint, data, sentences, trees and pooling. The vector of a word is
+the mean of the vectors of its pieces.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import pad
 
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.files.atomic import full_disk_named
+from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.lock import locked
+from fairseq_posattn.files.terminal import progress, say
+from fairseq_posattn.jobs.step_records import StepRecord
 from fairseq_posattn.probing.encoding import Batch, SentenceEncoder
-from fairseq_posattn.probing.vectors import Places, Vectors, joined
 from fairseq_posattn.text.live.segmented import SegmentedLine
 from fairseq_posattn.trees.drawing import depths
 from fairseq_posattn.trees.sentence import NO_TAGS, Sentence
+
+CHUNK = 4096  # number of sentences after which progress is saved
+Vectors = NDArray[np.float32]  # sentences x layers x width; the last layer: embeddings
+Places = NDArray[np.int64]  # row indices of vectors in the file
+Encode = Callable[[int, int], Iterator[tuple[Places, Vectors]]]  # arguments: start, end (exclusive)
+
+
+def cached(
+    folder: Path, about: dict[str, Any], what: str, sentences: int, rows: int, encode: Encode
+) -> Vectors:
+    """Encode sentences unless the folder contains their vectors, and return a memory map.
+
+    about: all inputs that affect the vectors.
+    what: a description of the sentences for the log.
+    rows: the number of vectors.
+    """
+    key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    path = folder / f"{key[:16]}.npy"
+    if not path.is_file():
+        say(f"encoding {what}")
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(path), full_disk_named(folder):
+            if not path.is_file():
+                make(path, about, sentences, rows, encode)
+    found: Vectors = np.load(path, mmap_mode="r")
+    return found
+
+
+def make(path: Path, about: dict[str, Any], sentences: int, rows: int, encode: Encode) -> None:
+    """Encode the sentences that an interrupted run has not encoded yet."""
+    growing, note = path.with_suffix(".growing"), path.with_suffix(".json")
+    vectors: np.memmap | None = None
+    begun, begin = StepRecord.read(note), 0
+    if begun and begun.key == about and growing.is_file():
+        begin = int(begun.answer["done"])
+        vectors = open_memmap(growing, mode="r+")
+    else:
+        note.unlink(missing_ok=True)
+    for start in progress(range(begin, sentences, CHUNK), unit=" chunks"):
+        end = min(start + CHUNK, sentences)
+        for places, found in encode(start, end):
+            if vectors is None:
+                vectors = new_file(growing, (rows, *found.shape[1:]))
+            vectors[places] = found
+        assert vectors is not None
+        vectors.flush()
+        StepRecord(about, None, {"done": end, "of": sentences}).write(note)
+    growing.replace(path)
+
+
+def new_file(path: Path, shape: Sequence[int]) -> np.memmap:
+    """Create a memory-mapped file, and allocate its disk space immediately.
+
+    Otherwise, writing to the map on a full disk would kill the process (SIGBUS).
+    """
+    found = open_memmap(path, mode="w+", dtype=np.float32, shape=tuple(shape))
+    with open(path, "r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
+    return found
+
+
+def mean(states: Tensor, real: Tensor, end: Tensor) -> Tensor:
+    weights = real.unsqueeze(-1).to(states)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+def maximum(states: Tensor, real: Tensor, end: Tensor) -> Tensor:
+    return states.masked_fill(~real.unsqueeze(-1), -torch.inf).amax(dim=1)
+
+
+def last(states: Tensor, real: Tensor, end: Tensor) -> Tensor:
+    places = torch.arange(real.shape[1], device=real.device) * real
+    return states[torch.arange(len(states)), places.argmax(dim=1)]
+
+
+def end_of_sentence(states: Tensor, real: Tensor, end: Tensor) -> Tensor:
+    return states[torch.arange(len(states)), end.int().argmax(dim=1)]
+
+
+# Arguments: hidden states (B T C), and masks of the pieces (B T) and of `</s>` (B T). Result: B C.
+POOLINGS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "mean": mean,
+    "max": maximum,
+    "last": last,
+    "end": end_of_sentence,
+}
+
+
+def of_sentences(
+    encoder: SentenceEncoder, texts: Sequence[str], trees: Sequence[Sentence] | None, pooling: str
+) -> Encode:
+    """Return a function that encodes a range of the sentences to one vector per sentence."""
+
+    def encode(start: int, end: int) -> Iterator[tuple[Places, Vectors]]:
+        part = trees and trees[start:end]
+        for batch in encoder.batches(encoder.segmented(texts[start:end], part), part):
+            pooled = [POOLINGS[pooling](x, batch.real, batch.end) for x in batch.layers]
+            pooled.append(mean(batch.embeddings, batch.real, batch.end))
+            yield start + batch.numbers, joined(pooled)
+
+    return encode
+
+
+def joined(layers: Sequence[Tensor]) -> Vectors:
+    """Stack the vectors of all layers into an array of shape (N, layers, width).
+
+    Narrower layers, such as embeddings, are padded with zeros.
+    """
+    width = max(x.shape[1] for x in layers)
+    filled = [pad(x, (0, width - x.shape[1])) for x in layers]
+    found: Vectors = torch.stack(filled, dim=1).float().cpu().numpy()
+    return found
+
+
+def read_text_vectors(path: Path, sentences: int) -> Vectors:
+    """Read vectors of another toolkit from a text file with one line of numbers per sentence.
+
+    Raises InputError for invalid numbers, unequal widths, and a wrong number of lines.
+    """
+    rows: list[Vectors] = []
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            row = np.array(line.split(), dtype=np.float32)
+        except ValueError:
+            raise InputError(
+                f"{path}:{number}: the line contains text other than numbers; write numbers only"
+            ) from None
+        if not len(row) or (rows and len(row) != len(rows[0])) or not np.isfinite(row).all():
+            expected = f"{len(rows[0])} finite numbers" if rows else "finite numbers"
+            raise InputError(
+                f"{path}:{number}: the line has {len(row)} number(s), expected {expected}; correct "
+                "the file"
+            )
+        rows.append(row)
+    if len(rows) != sentences:
+        raise InputError(
+            f"{path} has {len(rows):,} vectors for {sentences:,} sentences; write one for each "
+            "line of the task's file"
+        )
+    return np.stack(rows)
 
 
 @dataclass(frozen=True)

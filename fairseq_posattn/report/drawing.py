@@ -58,7 +58,7 @@ STYLE = {
 
 
 @dataclass(frozen=True)
-class Look:
+class SystemStyle:
     """The drawing style of a system, which is the same in all figures."""
 
     colour: str
@@ -75,18 +75,18 @@ class Look:
         return {"-": "", "--": "4.5 2.5", ":": "1.5 2"}[self.line]
 
 
-def looks(systems: Sequence[ScoredSystem]) -> dict[str, Look]:
+def styles_of(systems: Sequence[ScoredSystem]) -> dict[str, SystemStyle]:
     """Assign a colour, marker and line style to each system; a baseline that all share is grey."""
     names = dict.fromkeys(system.system for system in systems)
     baselines = {system.baseline.system for system in systems if system.baseline}
     markers, found = cycle(MARKERS), {}
     for name in names:
         if name in baselines and len(baselines) == 1:
-            found[name] = Look(BASELINE, "o", "--")
+            found[name] = SystemStyle(BASELINE, "o", "--")
             continue
-        k = len(found) - (BASELINE in {look.colour for look in found.values()})
+        k = len(found) - (BASELINE in {style.colour for style in found.values()})
         line = "-" if k // len(COLOURS) % 2 == 0 else ":"
-        found[name] = Look(COLOURS[k % len(COLOURS)], next(markers), line)
+        found[name] = SystemStyle(COLOURS[k % len(COLOURS)], next(markers), line)
     return found
 
 

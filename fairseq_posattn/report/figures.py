@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fairseq_posattn.inspection.plotting import INK, printable
-from fairseq_posattn.report.drawing import Look, drawing
+from fairseq_posattn.report.drawing import SystemStyle, drawing
 from fairseq_posattn.report.systems import (
     buckets_of,
     curve_of,
@@ -44,7 +44,7 @@ class Plotter:
     In all methods, `name` is the prefix of the SVG ids in the figure.
     """
 
-    looks: dict[str, Look]
+    styles: dict[str, SystemStyle]
 
     def gaps(self, systems: Sequence[ScoredSystem], measure: str, name: str) -> str:
         """Plot the difference from the baseline for each n-gram order.
@@ -134,7 +134,7 @@ class Plotter:
             aside = 0.09 * (number - (len(systems) - 1) / 2)
             there = [(k + aside, groups[one]) for k, one in enumerate(order) if one in groups]
             self.line(axes, system, [(x, getattr(one, measure)) for x, one in there], joined)
-            colour = self.looks[system.system].colour
+            colour = self.styles[system.system].colour
             for x, group in there:
                 if group.interval and len(group.interval) == 2:
                     low, high = group.interval
@@ -153,7 +153,7 @@ class Plotter:
                 height = 0.62 / max(1, len(bars))
                 for k, (speed, opacity, what) in enumerate(bars):
                     y = row + (k - (len(bars) - 1) / 2) * (height + 0.04)
-                    colour, text = self.looks[system.system].colour, f"{speed:,.1f}{what}"
+                    colour, text = self.styles[system.system].colour, f"{speed:,.1f}{what}"
                     axes.barh(y, speed, height, color=colour, alpha=opacity)
                     axes.annotate(text, (speed, y), (5, 0), textcoords="offset points", va="center")
             axes.set_yticks(range(len(systems)), [printable(s.system) for s in systems])
@@ -168,17 +168,17 @@ class Plotter:
         """Plot validation loss and, in a lighter colour, training loss by number of updates."""
         with drawing(name, WHOLE, "Learning curves") as (axes, done):
             for system in systems:
-                look, curve = self.looks[system.system], curve_of(system)
+                style, curve = self.styles[system.system], curve_of(system)
                 train = [(at.update, at.train_loss) for at in curve if at.train_loss is not None]
                 valid = [(at.update, at.valid_loss) for at in curve if at.valid_loss is not None]
                 for points, strength, width, marker in (
                     (train, 0.35, 1.2, ""),
-                    (valid, 1.0, 1.7, look.marker),
+                    (valid, 1.0, 1.7, style.marker),
                 ):
                     axes.plot(
                         *columns(points),
-                        color=look.colour,
-                        linestyle=look.line,
+                        color=style.colour,
+                        linestyle=style.line,
                         linewidth=width,
                         alpha=strength,
                         marker=marker,
@@ -196,11 +196,11 @@ class Plotter:
         points: Sequence[tuple[float, float]],
         joined: bool = True,
     ) -> None:
-        look = self.looks[system.system]
-        style = look.line if joined else "none"
+        style = self.styles[system.system]
+        line = style.line if joined else "none"
         name = printable(system.system)
         axes.plot(
-            *columns(points), color=look.colour, marker=look.marker, linestyle=style, label=name
+            *columns(points), color=style.colour, marker=style.marker, linestyle=line, label=name
         )
 
 

@@ -1,7 +1,5 @@
 """Prepare the heat maps of attention heads and the learnt values of mechanisms for the report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Build the HTML page of posattn report: tables, figures and examples of scored systems."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,9 +11,9 @@ from markupsafe import Markup
 
 from fairseq_posattn.files.records import as_document
 from fairseq_posattn.inspection.page import render
-from fairseq_posattn.inspection.tree import tree_svg
+from fairseq_posattn.inspection.plotting import tree_svg
 from fairseq_posattn.report import head_maps, score_tables, sections
-from fairseq_posattn.report.drawing import looks
+from fairseq_posattn.report.drawing import styles_of
 from fairseq_posattn.report.figures import Plotter
 from fairseq_posattn.report.sections import ExtraSection
 from fairseq_posattn.report.systems import TITLE, by_test
@@ -61,7 +59,7 @@ def page(
     extra: additional sections, such as the probing results.
     """
     systems = score_tables.with_marks(systems)
-    plotter = Plotter(looks(systems))
+    plotter = Plotter(styles_of(systems))
     script = (PAGE / "page.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()  # the page's CSP allows only this script
     compared = [system for system in systems if system.baseline]
@@ -74,7 +72,7 @@ def page(
         script=Markup(script),
         script_digest=f"sha256-{base64.b64encode(digest).decode()}",
         facts=facts(systems),
-        looks=plotter.looks,
+        styles=plotter.styles,
         tests=tests,
         columns=columns,
         scores=score_tables.score_tables(systems, columns, about_test),

@@ -1,7 +1,5 @@
 """Build the rows of the report's tables, and mark the best value of each column."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,8 +7,8 @@ from fairseq_posattn.files.records import known
 from fairseq_posattn.report.figures import signed
 from fairseq_posattn.report.systems import by_test, differences_of, gaps_of, speed_of
 from fairseq_posattn.scoring.metrics.comparison import marked
-from fairseq_posattn.scoring.on_screen import digits_of
 from fairseq_posattn.scoring.score_record import Difference, ScoredSystem, is_lower_better
+from fairseq_posattn.scoring.system_tables import digits_of
 from fairseq_posattn.scoring.tables import Cell, Table, p_value
 
 SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "tokenised BLEU", "NIST BLEU")

@@ -1,7 +1,5 @@
 """Assemble the report sections: figures, tables, and translations of two systems side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -21,8 +19,8 @@ from fairseq_posattn.report.systems import (
     speed_of,
     words_of,
 )
-from fairseq_posattn.scoring.part_tables import part_tables
 from fairseq_posattn.scoring.score_record import ComparedSentence, ScoredSystem
+from fairseq_posattn.scoring.system_tables import part_tables
 from fairseq_posattn.scoring.tables import Table
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}

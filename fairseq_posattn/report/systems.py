@@ -1,7 +1,5 @@
 """Read and validate the scored systems of a report, and look up their results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import ClassVar
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_json_value
 from fairseq_posattn.files.records import as_record, option
-from fairseq_posattn.files.visible import visible, visible_strings
+from fairseq_posattn.files.terminal import visible, visible_strings
 from fairseq_posattn.scoring.score_record import (
     VERSION,
     Bucket,

@@ -5,20 +5,21 @@ specifies. Without that file, subword units are joined at the separator, and wor
 with Moses if a language is given.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.records import option
 from fairseq_posattn.scoring.score_record import Decoding
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.languages import known
 from fairseq_posattn.text.segmenters import SPACE
+from fairseq_posattn.trees.projection import SEPARATOR
 
 NUMBER = "(0|[1-9][0-9]{0,14})"
 SCORE = r"-?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|nan)"
@@ -39,6 +40,34 @@ TRANSLATED = re.compile(
     rf"\({FIGURE} sentences/s, {FIGURE} tokens/s\)"
 )
 TRANSLATION = re.compile(r"H-([0-9]{1,15})\t")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationsRequest:
+    """The options of `posattn translations`."""
+
+    command: ClassVar = "posattn translations"
+    data: str = option("data folder, which stores how subword units are joined into words")
+    logs: list[str] = option("logs of fairseq-generate (all shards of one run)")
+    out: str = option("write one translation per line to this file", required=True)
+    gen_subset: str = option(
+        "subset that was translated; its number of sentences is checked (default: %(default)s)",
+        "test",
+        metavar="NAME",
+    )
+    sources: str | None = option(
+        "also write the segmented sources to this file", None, metavar="OUT"
+    )
+    separator: str = option(
+        "subword marker, @@ or \u2581, if the data folder does not define it (default: "
+        "%(default)s)",
+        SEPARATOR,
+    )
+    detokenize: str | None = option(
+        "detokenise with Moses for this language, unless the data folder defines a detokeniser",
+        None,
+        metavar="LANG",
+    )
 
 
 class Log(NamedTuple):

@@ -4,19 +4,35 @@ Examples are translated sentences with trees and attention weights. Statistics o
 heads are averages over a test set.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from dataclasses import dataclass
 from math import prod
+from typing import Annotated, Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_json_value
-from fairseq_posattn.files.records import ABSENT, Open, as_record, read_record
-from fairseq_posattn.scoring.json_values import Number, Text, Whole, has, may_have
+from fairseq_posattn.files.records import ABSENT, Limit, Open, as_record, option, read_record
 from fairseq_posattn.trees.checks import tree_fault
 from fairseq_posattn.trees.drawing import depths
+
+LARGEST = 1e15  # far above any score; larger numbers cannot be plotted
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is an int or float within ±LARGEST; bool and nan are excluded."""
+    return type(value) in (int, float) and -LARGEST <= value <= LARGEST
+
+
+def is_writable(value: Any) -> bool:
+    """Return whether a value is text without unpaired surrogates, which UTF-8 cannot encode."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+Number = Annotated[float, Limit(is_number, "a number")]
+Whole = Annotated[int, Limit(lambda n: type(n) is int and is_number(n), "a whole number")]
+Text = Annotated[str, Limit(is_writable, "text")]
+
 
 AGAIN = "make it again with posattn examples"
 
@@ -25,14 +41,14 @@ AGAIN = "make it again with posattn examples"
 class Attention(Open):
     """Attention weights of a sentence."""
 
-    layers: Whole = has("the number of layers")
-    heads: Whole = has("heads per layer")
-    queries: Whole = has("attending pieces")
-    keys: Whole = has("attended pieces")
-    weights: Text = has(
+    layers: Whole = option("the number of layers")
+    heads: Whole = option("heads per layer")
+    queries: Whole = option("attending pieces")
+    keys: Whole = option("attended pieces")
+    weights: Text = option(
         "bytes in base64, layers × heads × queries × keys; 255 represents 1, or `largest`"
     )
-    largest: Number = may_have("the largest weight, if above 1")
+    largest: Number = option("the largest weight, if above 1", ABSENT)
 
     def check(self, queries: int, keys: int, name: str) -> None:
         """Raise an InputError if the weights are not valid.
@@ -57,21 +73,23 @@ class Attention(Open):
 class Example(Open):
     """A translated sentence with its tree and attention weights."""
 
-    number: Whole = has("S-NUMBER of fairseq-generate, from 0")
-    text: Text = may_have("the original source text")
-    words: list[Text] = has("the source words")
-    parents: list[Whole] | None = has(
+    number: Whole = option("S-NUMBER of fairseq-generate, from 0")
+    text: Text = option("the original source text", ABSENT)
+    words: list[Text] = option("the source words")
+    parents: list[Whole] | None = option(
         "parents of the words, counted from 1; 0: root; null: no tree"
     )
-    depths: list[Whole] | None = may_have("edges from each word to the root")
-    relations: list[Text] | None = may_have("dependency relations of the words")
-    pieces: list[Text] = has("the source pieces, with end of sentence")
-    translation: Text = has("the output of the model")
-    reference: Text | None = may_have("the reference translation")
-    attention: Attention = has("the self-attention of the encoder")
-    target_pieces: list[Text] = may_have("the target pieces, with end of sentence")
-    decoder_attention: Attention = may_have("the self-attention that predicts each target piece")
-    cross_attention: Attention = may_have("the cross-attention of the decoder")
+    depths: list[Whole] | None = option("edges from each word to the root", ABSENT)
+    relations: list[Text] | None = option("dependency relations of the words", ABSENT)
+    pieces: list[Text] = option("the source pieces, with end of sentence")
+    translation: Text = option("the output of the model")
+    reference: Text | None = option("the reference translation", ABSENT)
+    attention: Attention = option("the self-attention of the encoder")
+    target_pieces: list[Text] = option("the target pieces, with end of sentence", ABSENT)
+    decoder_attention: Attention = option(
+        "the self-attention that predicts each target piece", ABSENT
+    )
+    cross_attention: Attention = option("the cross-attention of the decoder", ABSENT)
 
     def __post_init__(self) -> None:
         self.check_tree()
@@ -101,7 +119,7 @@ class Example(Open):
 class Examples(Open):
     """A document that contains examples, such as the JSON of a scored system."""
 
-    examples: list[Example] = has("the translated sentences")
+    examples: list[Example] = option("the translated sentences")
 
 
 def read_examples(path: str) -> list[Example]:
@@ -118,12 +136,13 @@ def read_examples(path: str) -> list[Example]:
 class Head(Open):
     """Statistics of one head of the encoder, averaged over the test set."""
 
-    layer: Whole = has("the layer, from 0")
-    head: Whole = has("the head, from 0")
-    entropy: Number = has("the entropy of its weights, in nats")
-    distance: Number = has("the mean distance in pieces, weighted by attention")
-    tree_edges: Number | None = may_have(
-        "the share of words that attend most to their parent or a child, among the other words"
+    layer: Whole = option("the layer, from 0")
+    head: Whole = option("the head, from 0")
+    entropy: Number = option("the entropy of its weights, in nats")
+    distance: Number = option("the mean distance in pieces, weighted by attention")
+    tree_edges: Number | None = option(
+        "the share of words that attend most to their parent or a child, among the other words",
+        ABSENT,
     )
 
 
@@ -131,11 +150,11 @@ class Head(Open):
 class LearntNumber(Open):
     """Values that a mechanism has learnt, or the means of the values that it predicts."""
 
-    place: Text = has("the module, such as encoder.layers.0.self_attn")
-    mechanism: Text = has("its name")
-    name: Text = has("the meaning of the numbers")
-    heads: list[Whole] = has("the heads they belong to; empty: one number per layer")
-    values: list[Number] = has("one number for each of these heads")
+    place: Text = option("the module, such as encoder.layers.0.self_attn")
+    mechanism: Text = option("its name")
+    name: Text = option("the meaning of the numbers")
+    heads: list[Whole] = option("the heads they belong to; empty: one number per layer")
+    values: list[Number] = option("one number for each of these heads")
 
     def __post_init__(self) -> None:
         if len(self.values) != max(1, len(self.heads)):
@@ -146,13 +165,14 @@ class LearntNumber(Open):
 class Heads(Open):
     """The statistics of all heads of a model on a test set."""
 
-    sentences: Whole = has("the number of sentences")
-    words: Whole = may_have("the number of words with trees")
-    neighbours: Number | None = may_have(
-        "`tree_edges` of a head that always attends to the previous word; null without trees"
+    sentences: Whole = option("the number of sentences")
+    words: Whole = option("the number of words with trees", ABSENT)
+    neighbours: Number | None = option(
+        "`tree_edges` of a head that always attends to the previous word; null without trees",
+        ABSENT,
     )
-    heads: list[Head] = has("each head of each layer")
-    numbers: list[LearntNumber] = may_have("what the mechanisms have learnt")
+    heads: list[Head] = option("each head of each layer")
+    numbers: list[LearntNumber] = option("what the mechanisms have learnt", ABSENT)
 
     def __post_init__(self) -> None:
         found = {(head.layer, head.head) for head in self.heads}

@@ -1,7 +1,5 @@
 """The options of posattn score, which can also be given in Python."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

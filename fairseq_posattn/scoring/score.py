@@ -7,16 +7,14 @@
 `io.records.as_document` converts the result to the JSON that posattn report reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.code_version import code_version
 from fairseq_posattn.files.records import ABSENT
+from fairseq_posattn.files.version import code_version
 from fairseq_posattn.scoring import training_log
 from fairseq_posattn.scoring.generate_log import speed
 from fairseq_posattn.scoring.inspection_record import Example, read_examples, read_heads

@@ -3,15 +3,18 @@
 These dataclasses validate the files. score_document.py describes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.records import ABSENT, Open
-from fairseq_posattn.scoring.inspection_record import Example, Heads
-from fairseq_posattn.scoring.json_values import Number, Text, Whole, has, may_have
+from fairseq_posattn.files.records import ABSENT, Open, option
+from fairseq_posattn.scoring.inspection_record import (
+    Example,
+    Heads,
+    Number,
+    Text,
+    Whole,
+)
 
 EXACT = "exact"  # the share of sentences that equal a reference
 MAIN_SCORES = ("BLEU", "chrF2", EXACT)  # the choices for the main score
@@ -33,16 +36,17 @@ def range_name(first: int, last: int | None) -> str:
 class Score(Open):
     """A score of the whole test set."""
 
-    score: Number = has("the mean, if there are several runs")
-    deviation: Number = may_have("the standard deviation of several runs")
-    runs: list[Number] = may_have("the score of each run")
-    signature: Text = has("sacrebleu's signature")
-    lower_is_better: bool = may_have("whether lower is better")
-    interval: list[Number] = may_have(
-        "the 95 % confidence interval, for other sentences and, with several runs, trainings"
+    score: Number = option("the mean, if there are several runs")
+    deviation: Number = option("the standard deviation of several runs", ABSENT)
+    runs: list[Number] = option("the score of each run", ABSENT)
+    signature: Text = option("sacrebleu's signature")
+    lower_is_better: bool = option("whether lower is better", ABSENT)
+    interval: list[Number] = option(
+        "the 95 % confidence interval, for other sentences and, with several runs, trainings",
+        ABSENT,
     )
-    brevity_penalty: Number = may_have("BLEU's brevity penalty")
-    precisions: list[Number] = may_have("BLEU's precisions for n = 1 … 4")
+    brevity_penalty: Number = option("BLEU's brevity penalty", ABSENT)
+    precisions: list[Number] = option("BLEU's precisions for n = 1 … 4", ABSENT)
 
 
 def is_lower_better(name: str, score: Score) -> bool:
@@ -54,33 +58,35 @@ def is_lower_better(name: str, score: Score) -> bool:
 class Ngrams(Open):
     """Scores for one n-gram order, or their differences from the baseline."""
 
-    n: Whole = has("the order, from 1 to 8")
-    bleu: Number = has("BLEU with n-grams up to this order")
-    precision: Number = has("the precision of n-grams of this order")
+    n: Whole = option("the order, from 1 to 8")
+    bleu: Number = option("BLEU with n-grams up to this order")
+    precision: Number = option("the precision of n-grams of this order")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordGroup(Open):
     """Precision and recall of the words in one group, averaged over the runs."""
 
-    name: Text = has("the group, such as 2–4 or NOUN")
-    words: Whole = has("the number in the reference")
-    precision: Number = has("the share of words in the translation that are correct, in %")
-    recall: Number = has("the share of words in the reference that were translated, in %")
-    f1: Number = has("the harmonic mean of both")
-    interval: list[Number] = may_have("the confidence interval of F1")
+    name: Text = option("the group, such as 2–4 or NOUN")
+    words: Whole = option("the number in the reference")
+    precision: Number = option("the share of words in the translation that are correct, in %")
+    recall: Number = option("the share of words in the reference that were translated, in %")
+    f1: Number = option("the harmonic mean of both")
+    interval: list[Number] = option("the confidence interval of F1", ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(Open):
     """A difference from the baseline, and its significance."""
 
-    difference: Number = has("the score minus the baseline's")
-    bootstrap_p: Number | None = may_have("p for other sentences and trainings")
-    randomisation_p: Number | None = may_have("p for the outputs of these runs")
-    welch_p: Number | None = may_have("p-value of Welch's test, if both systems have several runs")
-    interval: list[Number] = may_have("its confidence interval")
-    mark: Text = has(
+    difference: Number = option("the score minus the baseline's")
+    bootstrap_p: Number | None = option("p for other sentences and trainings", ABSENT)
+    randomisation_p: Number | None = option("p for the outputs of these runs", ABSENT)
+    welch_p: Number | None = option(
+        "p-value of Welch's test, if both systems have several runs", ABSENT
+    )
+    interval: list[Number] = option("its confidence interval", ABSENT)
+    mark: Text = option(
         "⇑ better, ⇓ worse with p < 0.01; ↑, ↓ with p < 0.05; by both Welch's test and the "
         "bootstrap over several runs, corrected by Holm's method over the scores"
     )
@@ -90,14 +96,15 @@ class Difference(Open):
 class Part(Open):
     """The main score of a group of sentences, or the mean over all labels."""
 
-    sentences: Whole = has("the number of sentences")
-    score: Number = may_have("the mean over the runs")
-    deviation: Number = may_have("the standard deviation of several runs")
-    runs: list[Number] = may_have("the score of each run")
-    interval: list[Number] = may_have("the confidence interval, as in Score")
-    difference: Difference = may_have(
+    sentences: Whole = option("the number of sentences")
+    score: Number = option("the mean over the runs", ABSENT)
+    deviation: Number = option("the standard deviation of several runs", ABSENT)
+    runs: list[Number] = option("the score of each run", ABSENT)
+    interval: list[Number] = option("the confidence interval, as in Score", ABSENT)
+    difference: Difference = option(
         "marks are corrected by Holm's method over the buckets or labels of one name; those of "
-        "means over all means"
+        "means over all means",
+        ABSENT,
     )
 
     def __post_init__(self) -> None:
@@ -114,9 +121,9 @@ class Part(Open):
 class Bucket(Part):
     """The main score of the sentences in one range, such as a range of lengths."""
 
-    first: Whole = has("the smallest value", key="from")
-    last: Whole | None = has("the largest value; null: no end", key="to")
-    bleu: Number = may_have("replaces `score`, if the main score is BLEU")
+    first: Whole = option("the smallest value", key="from")
+    last: Whole | None = option("the largest value; null: no end", key="to")
+    bleu: Number = option("replaces `score`, if the main score is BLEU", ABSENT)
 
     @property
     def name(self) -> str:
@@ -133,109 +140,111 @@ class Bucket(Part):
 class Subset(Part):
     """The main score of the sentences with one label."""
 
-    name: Text = has("the label")
+    name: Text = option("the label")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subsets(Open):
     """The scores by label, for one of the files given with `--subsets`."""
 
-    labels: list[Subset] = has("in the order of the file")
-    mean: Part = has("the mean over the labels, equally weighted")
+    labels: list[Subset] = option("in the order of the file")
+    mean: Part = option("the mean over the labels, equally weighted")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedSentence(Open):
     """A sentence with a large difference in score between the system and the baseline."""
 
-    number: Whole = has("the number, from 0")
-    source: Text = may_have("the source sentence")
-    reference: Text = has("the first reference")
-    translation: Text = has("the system's translation")
-    baseline: Text = has("the baseline's translation")
-    score: Number = has("chrF2; the mean, if there are several runs")
-    baseline_score: Number = has("the baseline's chrF2")
+    number: Whole = option("the number, from 0")
+    source: Text = option("the source sentence", ABSENT)
+    reference: Text = option("the first reference")
+    translation: Text = option("the system's translation")
+    baseline: Text = option("the baseline's translation")
+    score: Number = option("chrF2; the mean, if there are several runs")
+    baseline_score: Number = option("the baseline's chrF2")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline(Open):
     """The comparison with another system."""
 
-    system: Text = has("its name")
-    runs: Whole = may_have("its number of runs, if several")
-    significance: Text = may_have("the number of samples, and random seed")
-    scores: dict[str, Difference] = may_have("the differences by score")
-    ngrams: list[Ngrams] = may_have("the differences")
-    sentences: list[ComparedSentence] = may_have("the largest differences, gains first")
+    system: Text = option("its name")
+    runs: Whole = option("its number of runs, if several", ABSENT)
+    significance: Text = option("the number of samples, and random seed", ABSENT)
+    scores: dict[str, Difference] = option("the differences by score", ABSENT)
+    ngrams: list[Ngrams] = option("the differences", ABSENT)
+    sentences: list[ComparedSentence] = option("the largest differences, gains first", ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding(Open):
     """The speed of one run of fairseq-generate."""
 
-    sentences: Whole = may_have("the number of sentences")
-    seconds: Number = may_have("the time; of several shards, the slowest")
-    sentences_per_second: Number = has("the speed in sentences")
-    pieces_per_second: Number = may_have("the speed in generated pieces")
+    sentences: Whole = option("the number of sentences", ABSENT)
+    seconds: Number = option("the time; of several shards, the slowest", ABSENT)
+    sentences_per_second: Number = option("the speed in sentences")
+    pieces_per_second: Number = option("the speed in generated pieces", ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speed(Open):
     """The translation speed of the system."""
 
-    translation: Decoding = may_have("without parsing")
-    with_parsing: Decoding = may_have("including parsing of the source")
+    translation: Decoding = option("without parsing", ABSENT)
+    with_parsing: Decoding = option("including parsing of the source", ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Losses(Open):
     """A point on the learning curve."""
 
-    update: Whole = has("the number of updates")
-    train_loss: Number | None = has("the training loss")
-    valid_loss: Number | None = has("the validation loss")
+    update: Whole = option("the number of updates")
+    train_loss: Number | None = option("the training loss")
+    valid_loss: Number | None = option("the validation loss")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Open):
     """Statistics of the system's training."""
 
-    parameters: Whole | None = may_have("the number of parameters")
-    architecture: Text = may_have("the name of the model in fairseq")
-    words_per_second: Number | None = may_have("the median in the log")
-    curve: list[Losses] = may_have("one point per validation")
+    parameters: Whole | None = option("the number of parameters", ABSENT)
+    architecture: Text = option("the name of the model in fairseq", ABSENT)
+    words_per_second: Number | None = option("the median in the log", ABSENT)
+    curve: list[Losses] = option("one point per validation", ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredSystem(Open):
     """The top-level object: the results of a system on a test set."""
 
-    version: Whole = has("the version of this format")
-    code: Text = may_have("the version of the package")
-    system: Text = has("the name of the system")
-    test: Text = has("the name of the test set")
-    source: Text = may_have("the source language")
-    target: Text = may_have("the target language")
-    sentences: Whole | None = may_have("the number of sentences")
-    references: Whole | None = may_have("the number of references per sentence")
-    runs: Whole = may_have("the number of runs, if several")
-    scores: dict[str, Score] = has("by name, such as BLEU")
-    ngrams: list[Ngrams] = may_have("one for each order")
-    main: Text = may_have(
-        "the score chosen by --main; default: BLEU, but tables show NIST BLEU if it was computed"
+    version: Whole = option("the version of this format")
+    code: Text = option("the version of the package", ABSENT)
+    system: Text = option("the name of the system")
+    test: Text = option("the name of the test set")
+    source: Text = option("the source language", ABSENT)
+    target: Text = option("the target language", ABSENT)
+    sentences: Whole | None = option("the number of sentences", ABSENT)
+    references: Whole | None = option("the number of references per sentence", ABSENT)
+    runs: Whole = option("the number of runs, if several", ABSENT)
+    scores: dict[str, Score] = option("by name, such as BLEU")
+    ngrams: list[Ngrams] = option("one for each order", ABSENT)
+    main: Text = option(
+        "the score chosen by --main; default: BLEU, but tables show NIST BLEU if it was computed",
+        ABSENT,
     )
-    buckets: dict[str, list[Bucket]] = may_have(
-        "the main score by `length`, `depth`, `longest_dependency` and `split_words`"
+    buckets: dict[str, list[Bucket]] = option(
+        "the main score by `length`, `depth`, `longest_dependency` and `split_words`", ABSENT
     )
-    subsets: dict[str, Subsets] = may_have("the main score by label")
-    words: dict[str, list[WordGroup]] = may_have(
-        "F1 of words by `frequency` in the training data, part of speech (`pos`) and `relation`"
+    subsets: dict[str, Subsets] = option("the main score by label", ABSENT)
+    words: dict[str, list[WordGroup]] = option(
+        "F1 of words by `frequency` in the training data, part of speech (`pos`) and `relation`",
+        ABSENT,
     )
-    baseline: Baseline = may_have("the comparison with a baseline")
-    speed: Speed = may_have("from the logs of fairseq-generate")
-    training: Training = may_have("from the logs of fairseq-train")
-    examples: list[Example] = may_have("some translated sentences")
-    heads: Heads = may_have("what each attention head does")
+    baseline: Baseline = option("the comparison with a baseline", ABSENT)
+    speed: Speed = option("from the logs of fairseq-generate", ABSENT)
+    training: Training = option("from the logs of fairseq-train", ABSENT)
+    examples: list[Example] = option("some translated sentences", ABSENT)
+    heads: Heads = option("what each attention head does", ABSENT)
 
     @property
     def run_count(self) -> int:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_posattn.files.extras import lab_extra
+from fairseq_posattn.errors import lab_extra
 
 Floats = NDArray[np.float64]
 BATCH = 1 << 22  # maximum number of elements of an array of samples

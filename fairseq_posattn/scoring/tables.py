@@ -8,8 +8,6 @@ Markdown markup, spreadsheet formulas or invisible characters. The macro `table_
 report/page/page.html, the template of posattn report, writes tables as HTML.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +16,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 
 NONE = "–"
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

@@ -1,7 +1,5 @@
 """Read the losses, speed and duration of a training run from the logs of fairseq-train."""
 
-from __future__ import annotations
-
 import heapq
 import json
 import re
@@ -130,7 +128,8 @@ def read_training(paths: Sequence[str]) -> Course:
     # With several machines, only one log contains losses. The start messages in the other logs are
     # ignored: if a clock is fast, they would follow the first updates and discard their losses.
     telling = {p for p in paths if len(paths) == 1 or any(map(measured_in, read_lines(p)))}
-    for path, line in lines_in_order(paths):
+    # in chronological order: after an interruption, the losses may be in another machine's log
+    for _, path, line in heapq.merge(*map(timed, paths), key=itemgetter(0)):
         if path in telling:
             found.pass_time(line)
         if figures := measured_in(line):
@@ -145,14 +144,6 @@ def read_training(paths: Sequence[str]) -> Course:
             matches = (pattern.search(line) for pattern in ARCHITECTURES)
             found.architecture = next((m[1] for m in matches if m), found.architecture)
     return found
-
-
-def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the lines of all logs in chronological order, each with the path of its log.
-
-    After an interruption, the losses may be in the log of another machine.
-    """
-    return ((path, line) for _, path, line in heapq.merge(*map(timed, paths), key=itemgetter(0)))
 
 
 def timed(path: str) -> Iterator[tuple[str, str, str]]:

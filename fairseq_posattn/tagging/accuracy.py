@@ -1,7 +1,5 @@
 """Compute tagging accuracy on all words, on out-of-vocabulary words, and on ambiguous words."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable

@@ -11,8 +11,6 @@ projection, there are three convolutions over the characters, and the residual c
 after the dropout.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

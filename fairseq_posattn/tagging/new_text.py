@@ -1,7 +1,5 @@
 """Read new text for the tagger, and write the text with its tags."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence

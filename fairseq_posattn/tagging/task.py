@@ -1,29 +1,97 @@
-"""The tagging task, which predicts one tag per word with the san_tagger model."""
+"""The tagging task, which predicts one tag per word with the san_tagger model, and its criterion.
+
+As in the implementation of Dufter et al. (2020), accuracies are computed on all words, on
+out-of-vocabulary words, and on ambiguous words, which are words in the dictionary that have several
+tags in the training data.
+"""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
-
 import json
 import logging
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
 import torch
+import torch.nn.functional as F
 from fairseq import utils
+from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import MISSING
+from torch import Tensor
 from torch import distributed as dist
 
 from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.tagging.accuracy import mean_loss, percentages, read_curve, totals
+from fairseq_posattn.tagging.accuracy import GROUPS, mean_loss, percentages, read_curve, totals
 from fairseq_posattn.tagging.dataset import TaggingDataset, check_parts
-from fairseq_posattn.tagging.vectors import load_vectors
-from fairseq_posattn.tagging.vocabulary import KINDS, Vocabulary
+from fairseq_posattn.tagging.vocabulary import KINDS, Vocabulary, load_vectors
+
+
+@register_criterion("tagging", dataclass=FairseqDataclass)
+class TaggingCriterion(FairseqCriterion):
+    """Cross-entropy, averaged over the words that have a tag."""
+
+    def __init__(self, task):
+        super().__init__(task)
+        self.vocabulary = task.vocabulary
+        self.register_buffer("ambiguous", task.ambiguous, persistent=False)
+
+    def forward(self, model, sample, reduce: bool = True):
+        scores = model(**sample["net_input"])  # B T labels
+        target = sample["target"]
+        loss = F.cross_entropy(
+            scores.flatten(0, 1).float(),
+            target.flatten(),
+            ignore_index=self.vocabulary.tags.pad(),
+            reduction="sum" if reduce else "none",
+        )
+        counts = self.counts(sample["net_input"]["words"], target, model.tags(scores))
+        logging_output = {"loss": loss.data, "nsentences": sample["nsentences"], **counts}
+        logging_output["ntokens"] = logging_output["sample_size"] = counts["words"]
+        return loss, counts["words"], logging_output
+
+    def counts(self, words: Tensor, target: Tensor, found: Tensor) -> dict[str, int]:
+        """Count the words and the correctly tagged words of each group."""
+        tagged = target != self.vocabulary.tags.pad()
+        right = found == target
+        groups = {
+            "": tagged,
+            "oov_": tagged & (words == self.vocabulary.words.unk()),
+            "ambiguous_": tagged & self.ambiguous.to(words.device)[words],
+        }
+        counts = {}
+        for name, group in groups.items():
+            counts[f"{name}words"] = int(group.sum())
+            counts[f"{name}right"] = int((group & right).sum())
+        return counts
+
+    @staticmethod
+    def reduce_metrics(logging_outputs) -> None:
+        """Log the loss and the accuracy on each group of words."""
+        total = totals(logging_outputs)
+        metrics.log_scalar("loss", mean_loss(total), total["words"], round=3)
+        for prefix, name in GROUPS.items():
+            for part in ("words", "right"):
+                metrics.log_scalar_sum(f"_{prefix}{part}", total[f"{prefix}{part}"])
+            metrics.log_derived(name, lambda meters, prefix=prefix: percentage(meters, prefix))
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True
+
+
+def percentage(meters, prefix: str) -> float:
+    """Return the accuracy on a group in percent, or NaN if the group has no words."""
+    words = meters[f"_{prefix}words"].sum
+    return round(100 * float(meters[f"_{prefix}right"].sum) / words, 3) if words else math.nan
+
 
 SPLIT = "valid"
 WORDS_OF_A_BATCH = 4000

@@ -3,8 +3,6 @@
 They also check that the output for a sentence depends neither on padding nor on other sentences.
 """
 
-from __future__ import annotations
-
 import torch
 
 from fairseq_posattn.core.attention import AttentionContext

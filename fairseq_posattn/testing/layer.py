@@ -1,7 +1,5 @@
 """A small attention layer with random parameters, which all checks use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

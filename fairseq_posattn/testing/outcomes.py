@@ -1,7 +1,5 @@
 """Outcomes of checks: what was expected, what was found, and where the error may be."""
 
-from __future__ import annotations
-
 import inspect
 import traceback
 from collections.abc import Callable, Iterable

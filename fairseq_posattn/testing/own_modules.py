@@ -1,7 +1,5 @@
 """Import custom mechanisms from a file, a folder or a module."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -1,7 +1,5 @@
 """Checks of the fused kernel, dropout, half precision and incremental decoding."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

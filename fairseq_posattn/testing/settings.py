@@ -1,7 +1,5 @@
 """Checks of a mechanism's class attributes, options, heads and parameters."""
 
-from __future__ import annotations
-
 import copy
 import re
 

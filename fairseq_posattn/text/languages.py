@@ -4,8 +4,6 @@ A name is a code or an English name from `languages.txt`, optionally with a scri
 `zh`, `cmn`, `zh_CN`, `zho_Hant`, `chinese`. File names contain the name as specified by the user.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches

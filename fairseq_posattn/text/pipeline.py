@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.checksums import sha256
-from fairseq_posattn.files.files import read_json
+from fairseq_posattn.files.files import read_json, sha256
 from fairseq_posattn.files.records import ABSENT, as_document, as_record, limit, one_of, plain_name
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.segmenters import (

@@ -16,7 +16,7 @@ from fairseq_posattn.trees.projection import SEPARATOR, Span, dense, spans, with
 from fairseq_posattn.trees.sentence import OPEN_BOX, escape_whitespace
 
 if TYPE_CHECKING:
-    from subword_nmt.apply_bpe import BPE
+    pass
 
 SPACE = "\u2581"  # sentencepiece's symbol for a space
 VERSION = re.compile(r"#version: 0\.[12](\.0)*")  # supported versions of merge files
@@ -60,7 +60,10 @@ class SubwordNmt:
 
     def __init__(self, segmentation: Segmentation):
         self.separator = segmentation.separator
-        self.bpe = load_bpe(segmentation)
+        from subword_nmt.apply_bpe import BPE
+
+        codes = io.StringIO("\n".join(_merges(segmentation.codes)))
+        self.bpe = BPE(codes, separator=self.separator, vocab=_vocabulary(segmentation))
 
     def segment(self, line: str) -> list[str]:
         # split at any whitespace, as fairseq does
@@ -128,14 +131,6 @@ class SentencePiece:
 
     def join(self, pieces: str) -> str:
         return pieces.replace(" ", "").replace(SPACE, " ").strip(" ")
-
-
-def load_bpe(segmentation: Segmentation) -> BPE:
-    """Create a subword-nmt segmenter from a merge file."""
-    from subword_nmt.apply_bpe import BPE
-
-    codes = io.StringIO("\n".join(_merges(segmentation.codes)))
-    return BPE(codes, separator=segmentation.separator, vocab=_vocabulary(segmentation))
 
 
 def _merges(codes: str) -> Iterator[str]:

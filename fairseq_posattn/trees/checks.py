@@ -34,7 +34,13 @@ def tree_fault(parents: Sequence[int]) -> Fault | None:
     if not parents:
         return None
     if min(parents) < 0 or max(parents) > len(parents):
-        return _fault_of_range(parents)
+        size = len(parents)
+        word = next(k for k, parent in enumerate(parents, start=1) if not 0 <= parent <= size)
+        return Fault(
+            word,
+            f"the parent of word {word} is {parents[word - 1]}, but the sentence has the words 1 "
+            f"to {size}; use one of these numbers, or 0 for the root",
+        )
     if (roots := parents.count(0)) != 1:
         return _fault_of_roots(parents, roots)
     return _fault_of_cycle(parents)
@@ -69,15 +75,6 @@ def flat_tree(words: int) -> list[int]:
     return [0] + [1] * (words - 1) if words else []
 
 
-def _fault_of_range(parents: Sequence[int]) -> Fault:
-    word = next(k for k, parent in enumerate(parents, start=1) if not 0 <= parent <= len(parents))
-    return Fault(
-        word,
-        f"the parent of word {word} is {parents[word - 1]}, but the sentence has the words 1 to "
-        f"{len(parents)}; use one of these numbers, or 0 for the root",
-    )
-
-
 def _fault_of_roots(parents: Sequence[int], roots: int) -> Fault:
     if not roots:
         return Fault(1, "the sentence has no root; set the parent of one word to 0")
@@ -103,13 +100,9 @@ def _fault_of_cycle(parents: Sequence[int]) -> Fault | None:
             climb_of[word] = start
             word = parents[word - 1]
         if climb_of[word] == start:
-            cycle = _cycle_through(parents, word)
-            return Fault(word, f"the parents form a cycle: {cycle}; correct one of them")
+            cycle = [word]
+            while (parent := parents[cycle[-1] - 1]) != word:
+                cycle.append(parent)
+            shown = " -> ".join(map(str, [*cycle, word]))
+            return Fault(word, f"the parents form a cycle: {shown}; correct one of them")
     return None
-
-
-def _cycle_through(parents: Sequence[int], word: int) -> str:
-    cycle = [word]
-    while (parent := parents[cycle[-1] - 1]) != word:
-        cycle.append(parent)
-    return " -> ".join(map(str, [*cycle, word]))

@@ -168,7 +168,11 @@ def _parents(
         return None
     parents = plain_numbers(head_column)
     if parents is None:
-        raise _fault_of_column(head_column, numbers, path)
+        word = first_odd(head_column)
+        raise TreeError(
+            f"{path}:{numbers[word]}: the parent (column {HEAD + 1}, HEAD) is "
+            f"'{head_column[word]}'; write the number of a word, or 0 for the root"
+        )
     if several_roots == "first":
         parents = with_one_root(parents)
     if fault := tree_fault(parents):
@@ -185,14 +189,6 @@ def _no_parents(head_column: list[str], numbers: list[int], path: str) -> None:
                 f"{path}:{missing}: the parent (column {HEAD + 1}, HEAD) is missing, "
                 f"but line {number} of the same sentence has one; fill in all or none"
             )
-
-
-def _fault_of_column(head_column: list[str], numbers: list[int], path: str) -> TreeError:
-    word = first_odd(head_column)
-    return TreeError(
-        f"{path}:{numbers[word]}: the parent (column {HEAD + 1}, HEAD) is '{head_column[word]}'; "
-        "write the number of a word, or 0 for the root"
-    )
 
 
 # Whitespace other than spaces, where other programs may split lines or columns.

@@ -3,14 +3,12 @@
 All pictures with arcs use the coordinates of `TreeLayout`.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 from fairseq_posattn.trees.sentence import numbered
 
 LETTER, LABEL_LETTER = 8.0, 6.2  # widths of letters, slightly more than most fonts need

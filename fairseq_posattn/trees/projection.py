@@ -5,8 +5,6 @@ of the line without whitespace (see `dense`), so the parser and the segmenter ma
 differently. A span is a pair (start, end) with an exclusive end.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from itertools import accumulate

@@ -1,4 +1,4 @@
-"""The format of the two tree files, and the digests that detect changes.
+"""Trees as arrays: the format of the two tree files, and padded batches.
 
 The .bin file contains three arrays: the parent of each word (uint16; words are numbered from 1, and
 the parent of the root is 0), the number of pieces of each word (uint8, or uint16 if a word has more
@@ -9,15 +9,14 @@ records.
 The .idx file contains a header, the number of words before each sentence (int64, followed by the
 total number), and a checksum of the source pieces of each sentence (uint32). The header contains
 fingerprints of the .bin file, of the source files, of the rest of the .idx file and, in version 3,
-of the label dictionaries. Trees without labels are written in version 2.
+of the label dictionaries. Trees without labels are written in version 2. The
+digests detect changes.
 """
-
-from __future__ import annotations
 
 import hashlib
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_posattn.trees.checks import TreeError
+from fairseq_posattn.trees.sentence import Tree
 
 MAGIC = b"POSATTN TREES 2\n"
 MAGIC_3 = b"POSATTN TREES 3\n"
@@ -132,3 +132,57 @@ def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
     ends = np.cumsum(lengths)
     count = int(ends[-1]) if len(ends) else 0
     return np.arange(count) + np.repeat(starts - ends + lengths, lengths)
+
+
+Numbers = tuple[Sequence[int], Sequence[int]]  # indices of relations and of parts of speech
+
+
+def pack(
+    trees: Sequence[tuple[Sequence[int], Sequence[int]] | Tree],
+    labels: Sequence[Numbers] | None = None,
+) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Concatenate the trees of several sentences into one array with one record per word.
+
+    Return this array and the number of words in each sentence.
+
+    trees: for each sentence, the parents of its words and the number of pieces of each word.
+    labels: for each sentence, the indices of its relations and of its parts of speech, or None if
+        the trees have no labels.
+    """
+    lengths = np.array([len(tree[0]) for tree in trees], np.int64)
+    records = np.empty(lengths.sum(), WORD if labels is None else LABELLED_WORD)
+    records["parent"] = [parent for tree in trees for parent in tree[0]]
+    records["pieces"] = [count for tree in trees for count in tree[1]]
+    if labels is not None:
+        records["relation"] = [number for relations, _ in labels for number in relations]
+        records["tag"] = [number for _, tags in labels for number in tags]
+    return records, lengths
+
+
+def collate(
+    records: NDArray[np.void], lengths: NDArray[np.int64], pieces: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """Pad the trees of a batch with zeros and return them as one array.
+
+    The array has the shape (2, sentences, words) and contains the parent and the number of pieces
+    of each word. With labels, the shape is (4, sentences, words), and the array also contains the
+    indices of the relation and the part of speech of each word. Raise a TreeError if a sentence has
+    more pieces than its tree.
+
+    records, lengths: the result of `pack`.
+    pieces: number of pieces in each sentence, without the end-of-sentence symbol. A truncated
+        sentence has fewer pieces than its tree, because trees are never truncated.
+    """
+    width = max(int(lengths.max(initial=0)), 1)
+    fields = records.dtype.names or ()
+    padded = np.zeros((len(fields), len(lengths), width), np.int32)
+    place = np.flatnonzero(np.arange(width) < lengths[:, None])
+    for row, field in zip(padded.reshape(len(fields), -1), fields, strict=True):
+        row[place] = records[field]
+    missing = np.flatnonzero(padded[1].sum(axis=1) < pieces)
+    if len(missing):
+        raise TreeError(
+            f"sentence {missing[0] + 1} of a batch has {pieces[missing[0]]} pieces, but its tree "
+            f"has only {padded[1, missing[0]].sum()}; binarize trees and text again"
+        )
+    return padded

@@ -20,8 +20,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn
 from fairseq_posattn.core.attention import AttentionSpecification
-from fairseq_posattn.fairseq_plugin.data.label_dictionaries import LabelDictionaries
-from fairseq_posattn.fairseq_plugin.data.tree_files import write_tree_file
+from fairseq_posattn.fairseq_plugin.label_dictionaries import LabelDictionaries
+from fairseq_posattn.fairseq_plugin.tree_data import write_tree_file
 from fairseq_posattn.files.files import write_json
 from fairseq_posattn.scoring.statistics import median_interval
 from fairseq_posattn.trees.sentence import Labels, Tree

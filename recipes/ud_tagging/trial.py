@@ -25,7 +25,7 @@ from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.files.atomic import replaced_whole, written_whole
 from fairseq_posattn.files.files import read_lines
 from fairseq_posattn.files.records import ABSENT, Open, as_document, as_record
-from fairseq_posattn.scoring.json_values import Number, Whole
+from fairseq_posattn.scoring.inspection_record import Number, Whole
 from fairseq_posattn.scoring.tables import NONE, Cell, Table, mean_cell, p_value
 from fairseq_posattn.scoring.training_log import finite, read_training
 from fairseq_posattn.tagging.accuracy import GROUPS, read_curve

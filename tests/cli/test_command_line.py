@@ -13,13 +13,13 @@ import torch
 
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.patches.checked_state import CheckpointError
+from fairseq_posattn.fairseq_plugin.patches.safe import CheckpointError
 from fairseq_posattn.files import command_line
 from fairseq_posattn.files.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_line
 from fairseq_posattn.files.lock import locked, this_process
-from fairseq_posattn.files.progress import say
 from fairseq_posattn.files.records import at_least, between, option
 from fairseq_posattn.files.requests import Parser, asked
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.trees.checks import TreeError
 from support.commands import ROOT
 from support.in_process import end_of

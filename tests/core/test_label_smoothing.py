@@ -7,8 +7,11 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
 from fairseq_posattn.core import label_smoothing
-from fairseq_posattn.core.label_smoothing import projected_cross_entropy, smoothed_cross_entropy
-from fairseq_posattn.core.table_gradient import TableGradient
+from fairseq_posattn.core.label_smoothing import (
+    TableGradient,
+    projected_cross_entropy,
+    smoothed_cross_entropy,
+)
 
 IGNORED = 1
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_posattn.core.table_gradient import TableGradient, rows, shared
+from fairseq_posattn.core.label_smoothing import TableGradient, rows, shared
 
 PADDING = 1
 WORDS = torch.tensor([[3, 0, PADDING, 3], [3, PADDING, PADDING, 0]])

@@ -4,7 +4,7 @@ import io
 import re
 
 from fairseq_posattn.experiments.board import Board, LogReader, TrainingProgress
-from fairseq_posattn.files.progress import duration
+from fairseq_posattn.files.terminal import duration
 
 LINES = """\
 2026 | INFO | train_inner | epoch 001:    100 / 341 loss=7.1, num_updates=100, lr=0.0013

@@ -11,7 +11,7 @@ from fairseq_posattn.experiments.machine import Machine, Share, described
 from fairseq_posattn.experiments.reproducibility import note_preparing, write_checklist
 from fairseq_posattn.experiments.runs import Run, RunRecord, runs_in
 from fairseq_posattn.experiments.translation import Translation
-from fairseq_posattn.files.code_version import code_version
+from fairseq_posattn.files.version import code_version
 from support.files import write
 
 RECIPE = """

@@ -15,7 +15,7 @@ from fairseq_posattn.experiments.runs import (
     one_run,
     runs_in,
 )
-from fairseq_posattn.files import code_version
+from fairseq_posattn.files import version
 
 RECORD = RunRecord(
     "sequence", "base", 1, 10, "own", ["--lr", "0.1", "--share"], {"dict.en.txt": {"bytes": 1}}
@@ -60,8 +60,8 @@ def test_whatever_differs_makes_another_run(tmp_path, changes, difference):
 
 
 def test_a_run_that_goes_on_is_the_same_run_with_another_version(tmp_path, monkeypatch):
-    for version in ("0.2.0+aaa", "0.2.0+aaa", "0.3.0"):
-        monkeypatch.setattr("fairseq_posattn.experiments.runs.code_version", lambda v=version: v)
+    for name in ("0.2.0+aaa", "0.2.0+aaa", "0.3.0"):
+        monkeypatch.setattr("fairseq_posattn.experiments.runs.code_version", lambda name=name: name)
         assert run(tmp_path).record_start() == ""
     [found] = runs_in(tmp_path)
     assert found.record.versions == ["0.2.0+aaa", "0.3.0"]
@@ -133,14 +133,14 @@ def test_data_of_several_shards_and_files_that_change(tmp_path):
 def test_the_version_of_a_checkout(tmp_path, monkeypatch):
     """It names the commit, and says whether files were changed after it."""
     told = []
-    monkeypatch.setattr(code_version, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(version, "CHECKOUT", tmp_path)
     for command in ("init -q", "-c user.name=a -c user.email=a@b commit -q --allow-empty -m x"):
         subprocess.run(["git", "-C", tmp_path, *command.split()], check=True)
     (tmp_path / "file").write_text("1")
     subprocess.run(["git", "-C", tmp_path, "add", "file"], check=True)
     for _ in range(2):
-        code_version.code_version.cache_clear()
-        told.append(code_version.code_version())
+        version.code_version.cache_clear()
+        told.append(version.code_version())
         subprocess.run(["git", "-C", tmp_path, "reset", "-q", "--hard"], check=True)
-    code_version.code_version.cache_clear()
+    version.code_version.cache_clear()
     assert told[0] == f"{told[1]}.changed" and "+" in told[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.tables import lines_of, table_of
-from fairseq_posattn.files.visible import visible
+from fairseq_posattn.files.terminal import visible
 from fairseq_posattn.scoring.tables import Table, write_tables
 
 ROWS = [

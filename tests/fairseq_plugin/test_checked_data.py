@@ -12,8 +12,8 @@ from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.data.tree_files import SourcePieces
 from fairseq_posattn.fairseq_plugin.patches.checked_data import HEADER
+from fairseq_posattn.fairseq_plugin.tree_data import SourcePieces
 from support.in_process import generate, train
 
 SENTENCES = [[4, 5, 2], [2], [], [9, 4, 2], [8, 2]]

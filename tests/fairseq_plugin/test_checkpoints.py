@@ -19,7 +19,7 @@ from fairseq.file_io import PathManager
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin.patches import atomic, safe
-from fairseq_posattn.fairseq_plugin.patches.checked_state import CheckpointError
+from fairseq_posattn.fairseq_plugin.patches.safe import CheckpointError
 from support.commands import FULL_TREE, losses
 from support.commands import generate as generate_process
 from support.in_process import generate, train

@@ -10,8 +10,7 @@ from fairseq.data import indexed_dataset
 
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.data.tree_dataset import TreeDataset
-from fairseq_posattn.fairseq_plugin.data.tree_files import load_tree_file
+from fairseq_posattn.fairseq_plugin.tree_data import TreeDataset, load_tree_file
 from fairseq_posattn.trees import TreeError
 from support.commands import FULL_TREE
 from support.in_process import build, train

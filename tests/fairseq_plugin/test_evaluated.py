@@ -12,7 +12,7 @@ import torch
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.patches import evaluated
+from fairseq_posattn.fairseq_plugin.patches import refusals
 from support.in_process import call
 
 HOSTILE = [
@@ -79,7 +79,7 @@ def test_what_is_no_value_or_too_large(text):
     + ["True", " None", "{'a': 1}", "10000,20000", "1e-9", "'x'", "0.9, 0.98 # 𝔬", "[]"],
 )
 def test_what_fairseq_has_of_its_own_keeps_its_value(text):
-    assert evaluated.read_value(text) == eval(text)
+    assert refusals.read_value(text) == eval(text)
 
 
 def test_a_checkpoint_of_a_stranger_runs_no_code(tmp_path):
@@ -113,12 +113,12 @@ def test_all_modules_of_fairseq_that_evaluate_are_known():
     names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in found]
     assert "fairseq.optim.adam" in names and len(names) > 10
     for name in names:
-        assert vars(sys.modules[name])["eval"] is evaluated.read_value
+        assert vars(sys.modules[name])["eval"] is refusals.read_value
 
 
 def test_programs_that_evaluate(monkeypatch):
     """As with `python -m fairseq_cli.validate`."""
     program = Namespace(__spec__=Namespace(name="fairseq_cli.validate"))
     monkeypatch.setitem(sys.modules, "__main__", program)
-    evaluated.install()
-    assert program.eval is evaluated.read_value
+    refusals.replace_eval()
+    assert program.eval is refusals.read_value

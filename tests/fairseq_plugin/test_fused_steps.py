@@ -8,12 +8,10 @@ from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.optim import adam
 
 import fairseq_posattn.plugin  # noqa: F401
-from fairseq_posattn.core.label_smoothing import projected_cross_entropy
-from fairseq_posattn.core.table_gradient import TableGradient
+from fairseq_posattn.core.label_smoothing import TableGradient, projected_cross_entropy
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.criterions import fused_cross_entropy
+from fairseq_posattn.fairseq_plugin import criterions, optimizers
 from fairseq_posattn.fairseq_plugin.models.posattn_transformer import FastDropout
-from fairseq_posattn.fairseq_plugin.optim import fused_adam
 from support.in_process import batch, build, train
 
 FUSED = ["--optimizer", "fused_adam", "--criterion", "fused_label_smoothed_cross_entropy"]
@@ -60,7 +58,7 @@ def stepped(kind, decay, dtype, steps, state=None, limit=None, norms=None):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.double, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("decay", DECAYS)
 def test_as_fairseq(decay, dtype):
-    found, states = stepped(fused_adam, decay, dtype, range(6))
+    found, states = stepped(optimizers, decay, dtype, range(6))
     expected, stock = stepped(adam, decay, dtype, range(6))
     torch.testing.assert_close(found, expected)
     for number, state in stock["state"].items():
@@ -74,7 +72,7 @@ def test_as_fairseq(decay, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_gradients_are_multiplied_and_clipped(dtype, limit):
     own, stock = [], []
-    found, _ = stepped(fused_adam, 0.1, dtype, range(6), limit=limit, norms=own)
+    found, _ = stepped(optimizers, 0.1, dtype, range(6), limit=limit, norms=own)
     expected, _ = stepped(adam, 0.1, dtype, range(6), limit=limit, norms=stock)
     tolerance = {} if dtype == torch.float32 else {"rtol": 0.02, "atol": 1e-2}
     torch.testing.assert_close(own, stock, **tolerance)  # bfloat16 rounds what it multiplies
@@ -84,7 +82,7 @@ def test_gradients_are_multiplied_and_clipped(dtype, limit):
 def test_what_was_to_be_multiplied_is_forgotten_with_the_gradients():
     """As after an update of half precision whose gradients were too large."""
     parameter = torch.nn.Parameter(torch.ones(3))
-    optimizer = fused_adam.FairseqAdam(options(), [parameter])
+    optimizer = optimizers.FairseqAdam(options(), [parameter])
     parameter.grad = torch.ones(3)
     optimizer.multiply_grads(1000.0)
     optimizer.zero_grad()
@@ -92,7 +90,7 @@ def test_what_was_to_be_multiplied_is_forgotten_with_the_gradients():
     assert optimizer.clip_grad_norm(0).item() == pytest.approx(3**0.5)
 
 
-@pytest.mark.parametrize("kinds", [(adam, fused_adam), (fused_adam, adam)], ids=["from", "to"])
+@pytest.mark.parametrize("kinds", [(adam, optimizers), (optimizers, adam)], ids=["from", "to"])
 def test_the_state_goes_on(kinds):
     first, second = kinds
     before = stepped(first, 0.1, torch.float32, range(4))
@@ -104,7 +102,7 @@ def test_the_state_goes_on(kinds):
 def test_the_means_are_there_before_the_first_batch():
     """A checkpoint takes their place, also one of fairseq's optimizer."""
     parameters = [torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(1))]
-    optimizer = fused_adam.FairseqAdam(options(), parameters)
+    optimizer = optimizers.FairseqAdam(options(), parameters)
     for state in (optimizer.optimizer.state[p] for p in parameters):
         assert state["step"] == 0 and not state["exp_avg"].any() and not state["exp_avg_sq"].any()
     stock = adam.FairseqAdam(options(), parameters)
@@ -118,14 +116,14 @@ def test_the_means_are_there_before_the_first_batch():
 
 
 def test_without_a_kernel_it_is_the_optimizer_of_fairseq(monkeypatch):
-    monkeypatch.setattr(fused_adam, "has_fused_kernel", lambda device: False)
-    optimizer = fused_adam.FairseqAdam(options(), [torch.nn.Parameter(torch.ones(1))])
+    monkeypatch.setattr(optimizers, "has_fused_kernel", lambda device: False)
+    optimizer = optimizers.FairseqAdam(options(), [torch.nn.Parameter(torch.ones(1))])
     assert type(optimizer.optimizer) is adam.Adam
 
 
 def test_refused():
     with pytest.raises(InputError, match="--fp16-adam-stats cannot be combined"):
-        fused_adam.FairseqAdam(options(fp16_adam_stats=True), [])
+        optimizers.FairseqAdam(options(fp16_adam_stats=True), [])
 
 
 @pytest.fixture
@@ -137,7 +135,7 @@ def projected(monkeypatch):
         seen.append(arguments[-1])  # the total
         return projected_cross_entropy(*arguments)
 
-    monkeypatch.setattr(fused_cross_entropy, "projected_cross_entropy", noted)
+    monkeypatch.setattr(criterions, "projected_cross_entropy", noted)
     return seen
 
 

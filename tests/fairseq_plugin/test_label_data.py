@@ -15,8 +15,8 @@ from fairseq.data import Dictionary
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin.averaging import average
-from fairseq_posattn.fairseq_plugin.data.label_dictionaries import LabelDictionaries
-from fairseq_posattn.fairseq_plugin.data.tree_files import load_tree_file
+from fairseq_posattn.fairseq_plugin.label_dictionaries import LabelDictionaries
+from fairseq_posattn.fairseq_plugin.tree_data import load_tree_file
 from fairseq_posattn.preparation.project import ProjectionInputs, projected
 from fairseq_posattn.text.live.providers import PROVIDERS, TreeProvider
 from fairseq_posattn.trees import Parsed, TreeError, read_conllu

@@ -18,7 +18,7 @@ import sacremoses
 from fairseq.data import Dictionary
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.tasks.structured_translation import StructuredTranslationTask
+from fairseq_posattn.fairseq_plugin.structured_translation import StructuredTranslationTask
 from fairseq_posattn.text.live import line_trees
 from fairseq_posattn.text.live import parser_process as live
 from fairseq_posattn.text.live.parser_process import LiveParser, answer

@@ -15,7 +15,7 @@ import torch
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin.patches import input_errors
-from fairseq_posattn.fairseq_plugin.patches.checked_state import CheckpointError
+from fairseq_posattn.fairseq_plugin.patches.safe import CheckpointError
 from fairseq_posattn.trees import TreeError
 from support.commands import PLUGIN, fairseq, run
 from support.trainings import train, training

@@ -7,14 +7,14 @@ import torch
 from fairseq.optim.adam import FairseqAdam
 from omegaconf import OmegaConf
 
-from fairseq_posattn.fairseq_plugin.models import packed
-from fairseq_posattn.fairseq_plugin.models.packed import packed_layers
+from fairseq_posattn.fairseq_plugin.models import int8
+from fairseq_posattn.fairseq_plugin.models.int8 import packed_layers
 from support.in_process import build, generate, hypotheses_and_scores
 
 
 @pytest.fixture(autouse=True)
 def small_layers_too(monkeypatch):
-    monkeypatch.setattr(packed, "SMALLEST", 1)
+    monkeypatch.setattr(int8, "SMALLEST", 1)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_copies_and_records_are_those_of_plain_layers(prepared):
     with torch.no_grad():
         twin = copy.deepcopy(decoder)
         torch.testing.assert_close(steps(twin, encoded(plain)), steps(decoder, encoded(plain)))
-    packed.unpack(decoder)
+    int8.unpack(decoder)
     assert not packed_layers(decoder)
     with torch.no_grad():
         assert torch.equal(steps(decoder, encoded(plain)), steps(plain, encoded(plain)))
@@ -112,7 +112,7 @@ def test_small_layers_stay_as_they_are(monkeypatch, toy_data):
     model.make_generation_fast_()
     sizes = {m.weight.numel() for m in packed_layers(model)}
     others = {m.weight.numel() for m in model.decoder.modules() if type(m) is torch.nn.Linear}
-    assert max(others) < packed.SMALLEST <= min(sizes, default=packed.SMALLEST)
+    assert max(others) < int8.SMALLEST <= min(sizes, default=int8.SMALLEST)
 
 
 def test_fairseq_generate_finds_the_same_translations(toy_data, tree_model, monkeypatch):

@@ -11,7 +11,7 @@ import torch
 
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.fairseq_plugin.patches import launch
-from fairseq_posattn.fairseq_plugin.patches.checked_state import CheckpointError
+from fairseq_posattn.fairseq_plugin.patches.safe import CheckpointError
 from fairseq_posattn.files import lock
 from support.background import Training, free_port
 from support.commands import FULL_TREE, losses, run, training_options

@@ -9,7 +9,7 @@ import torch
 
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.criterions.tree_supervised import TreeSupervisedCrossEntropy
+from fairseq_posattn.fairseq_plugin.criterions import TreeSupervisedCrossEntropy
 from support.commands import FULL_TREE, TINY, fairseq
 from support.in_process import (
     batch,

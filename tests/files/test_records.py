@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_json
 from fairseq_posattn.files.numbers import first_odd, plain_numbers
-from fairseq_posattn.files.record_tables import tables
 from fairseq_posattn.files.records import (
     ABSENT,
     Limit,
@@ -25,6 +24,7 @@ from fairseq_posattn.files.records import (
     option,
     plain_name,
 )
+from fairseq_posattn.scoring.score_document import tables
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_posattn.files.visible import visible, visible_strings
+from fairseq_posattn.files.terminal import visible, visible_strings
 
 # U+202A to 202E, U+2066 to 2069, U+200E, U+200F, U+061C: they change the direction of writing
 DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"

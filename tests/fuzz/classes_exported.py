@@ -26,8 +26,8 @@ OPTIONS = {"translate": "--beam --lenpen --alternatives --batch --threads", "exp
 def exported(folder: Path) -> None:
     """Export a model of random weights, which knows the pieces of NEW_TEXT."""
     from fairseq_posattn.integrations import export
+    from fairseq_posattn.integrations.export import Proof
     from fairseq_posattn.integrations.exported import ExportRequest
-    from fairseq_posattn.integrations.proof import Proof
     from fairseq_posattn.text.live.segmented import PipelineCodec
     from fairseq_posattn.text.pipeline import TextPipeline
     from support.random_model import build

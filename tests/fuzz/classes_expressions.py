@@ -119,7 +119,7 @@ def evaluate(folder: Path) -> None:
     """Read the recipe, and what it chooses as fairseq would."""
     from fairseq_posattn.errors import InputError
     from fairseq_posattn.experiments.recipe import read_recipe
-    from fairseq_posattn.fairseq_plugin.patches.evaluated import read_value
+    from fairseq_posattn.fairseq_plugin.patches.refusals import read_value
 
     hostile = HOSTILE in (folder / "recipe.toml").read_text("utf-8")
     try:

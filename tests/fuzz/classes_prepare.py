@@ -15,15 +15,15 @@ PARTS = "out.conllu.parts"
 
 
 def parse(folder: Path, **options) -> None:
-    from fairseq_posattn.jobs.cluster import Cluster
     from fairseq_posattn.text.parsing import run
-    from fairseq_posattn.text.parsing.options import ParserSettings
+    from fairseq_posattn.text.parsing.options import ParseRequest, ParserSettings
 
     out = str(folder / options.pop("out", "out.conllu"))
     text, trees = (str(folder / name) for name in ("train.de", "train.conllu"))
     settings = ParserSettings(parser="conllu", lang="de", tokenized=True)
     with mock.patch("fairseq_posattn.jobs.running.run", shards_done_here):
-        run.parse(text, out, settings, Cluster(), shard_lines=3, trees=trees, **options)
+        paths = {"text": text, "out": out, "trees": trees}
+        run.parse(ParseRequest(**paths, settings=settings, shard_lines=3, **options))
 
 
 def build_parts(folder: Path) -> None:

@@ -9,7 +9,7 @@ from random import Random
 from fairseq_posattn.files.records import as_document
 from fairseq_posattn.probing.results import (
     Accuracy,
-    HeadLooks,
+    HeadAgreement,
     PlaceOffset,
     ProbedTask,
     Probes,
@@ -111,7 +111,7 @@ def probes() -> Probes:
             for kind in ("trained", "untrained")
         ],
         treebank=Treebank(sha256=["0"] * 3, **treebank),
-        heads=[HeadLooks(**of, **head, **looks, dev=looks)],
+        heads=[HeadAgreement(**of, **head, **looks, dev=looks)],
         offsets=[PlaceOffset(**of, place=p, offset=-1, share=30.0) for p in ("parent", "child")],
         relations=[
             RelationHead(**of, **head, **offset, accuracy=50.0, offset=-1, offset_accuracy=40.0)

@@ -69,8 +69,7 @@ def read_all(folder: Path) -> None:
 def load_vectors(folder: Path) -> None:
     import torch
 
-    from fairseq_posattn.tagging.vectors import load_vectors
-    from fairseq_posattn.tagging.vocabulary import Vocabulary
+    from fairseq_posattn.tagging.vocabulary import Vocabulary, load_vectors
 
     words = Vocabulary.load(folder / "data").words
     embedding = torch.zeros(len(words), WIDTH)

@@ -12,7 +12,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.inspection.attention import encoder_attention
 from fairseq_posattn.inspection.examples import examples
 from fairseq_posattn.inspection.model import ExampleRequest, load
-from fairseq_posattn.inspection.source import read_trees
+from fairseq_posattn.inspection.sentence import read_trees
 from fairseq_posattn.report.report import ShownExample
 from fairseq_posattn.scoring.inspection_record import read_examples
 from fairseq_posattn.trees.conllu import read_conllu

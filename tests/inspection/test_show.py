@@ -17,8 +17,7 @@ from fairseq_posattn.core.attention import (
     WeightChange,
 )
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.inspection.layer import make_layer, move_neutral, word_vectors
-from fairseq_posattn.inspection.picture import make_picture
+from fairseq_posattn.inspection.picture import make_layer, make_picture, move_neutral, word_vectors
 from fairseq_posattn.inspection.rows import Kind, limits, scale_labels
 from fairseq_posattn.inspection.sentence import BUILT_IN, END, context, sentence_of_text
 from fairseq_posattn.inspection.trace import trace

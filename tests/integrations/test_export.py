@@ -19,7 +19,7 @@ from fairseq_posattn.cli import translate
 from fairseq_posattn.core.attention import MECHANISMS
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.inspection.model import Loaded
-from fairseq_posattn.integrations import proof
+from fairseq_posattn.integrations import export
 from fairseq_posattn.integrations.converter import Converter, Refused
 from fairseq_posattn.integrations.exported import Translator
 from support.commands import ROOT, run
@@ -171,9 +171,9 @@ def test_words_that_other_programs_reserve(tmp_path):
     loaded.task.source_dictionary.symbols[7] = "<blank>"
     loaded.task.source_dictionary.symbols.pop()
     model = saved(loaded, tmp_path)
-    pairs = [[proof.Symbol(7, "<blank>")], [proof.Symbol(3, "<pad>")], [proof.Symbol(2, "</s>")]]
-    pairs = [proof.Pair(source, pairs[0]) for source in pairs]
-    assert proof.largest_difference(loaded, model, pairs) < 1e-5
+    pairs = [[export.Symbol(7, "<blank>")], [export.Symbol(3, "<pad>")], [export.Symbol(2, "</s>")]]
+    pairs = [export.Pair(source, pairs[0]) for source in pairs]
+    assert export.largest_difference(loaded, model, pairs) < 1e-5
 
 
 def test_a_word_that_the_vocabulary_has_twice():
@@ -187,23 +187,23 @@ def test_a_word_that_the_vocabulary_has_twice():
 def test_the_proof_tries_all_lengths_and_symbols(positions, tmp_path):
     sizes = dict(zip(("max_source_positions", "max_target_positions"), positions, strict=True))
     loaded = build(encoder_positions="sequence", encoder_learned_pos=True, **sizes)
-    pairs = proof.synthetic_pairs(loaded)
+    pairs = export.synthetic_pairs(loaded)
     for side, longest in zip(zip(*pairs, strict=True), positions, strict=True):
         assert {len(sentence) for sentence in side} >= set(range(1, min(longest, 32)))
         assert max(map(len, side)) == longest - 1
         tried = {symbol for sentence in side for symbol in sentence}
         assert {symbol.number for symbol in tried} == {*range(64)} - {1}
-        assert (3, proof.UNKNOWN) in tried and (3, "<unk>") in tried
-    assert proof.largest_difference(loaded, saved(loaded, tmp_path), pairs) < 1e-5
+        assert (3, export.UNKNOWN) in tried and (3, "<unk>") in tried
+    assert export.largest_difference(loaded, saved(loaded, tmp_path), pairs) < 1e-5
 
 
 def test_the_proof_finds_what_no_test_sentence_shows(tmp_path):
     loaded = build(decoder_attention="t5_bias", encoder_positions="sequence")
     model = saved(loaded, tmp_path)
-    pairs = proof.synthetic_pairs(loaded)
+    pairs = export.synthetic_pairs(loaded)
     with torch.no_grad():
         loaded.model.encoder.embed_tokens.weight[50] += 1
-    assert proof.largest_difference(loaded, model, pairs) > 1e-2
+    assert export.largest_difference(loaded, model, pairs) > 1e-2
 
 
 def test_weights_of_which_nothing_can_be_computed(tmp_path):
@@ -212,7 +212,7 @@ def test_weights_of_which_nothing_can_be_computed(tmp_path):
         loaded.model.decoder.layers[1].fc1.weight.fill_(1e30)
     model = saved(loaded, tmp_path)
     with pytest.raises(InputError, match="the model's log-probabilities are not finite"):
-        proof.largest_difference(loaded, model, proof.synthetic_pairs(loaded))
+        export.largest_difference(loaded, model, export.synthetic_pairs(loaded))
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from fairseq.data import Dictionary
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.criterions.summed_cross_entropy import (
+from fairseq_posattn.fairseq_plugin.criterions import (
     SummedCrossEntropyCriterion,
 )
 from fairseq_posattn.language_models.model import (

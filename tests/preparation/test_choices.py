@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.jobs.made import Steps
+from fairseq_posattn.jobs.step_records import Steps
 from fairseq_posattn.text.pipeline import CHECKSUM, TextConfig, TextPipeline
 from support.in_process import end_of
 

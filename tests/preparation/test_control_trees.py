@@ -11,7 +11,7 @@ import pytest
 
 from fairseq_posattn.cli import trees as command
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.data.tree_files import load_tree_file
+from fairseq_posattn.fairseq_plugin.tree_data import load_tree_file
 from fairseq_posattn.text.live.parser_process import LiveParser, answer
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.conllu import read_conllu

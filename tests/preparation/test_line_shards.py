@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.jobs import running
-from fairseq_posattn.jobs.cut import blocks
+from fairseq_posattn.jobs.running import blocks
 from fairseq_posattn.preparation.job import STEP_SHARD, Job
 from support.commands import step
 from support.files import lines_of

@@ -21,9 +21,9 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.data.tree_files import load_tree_file
+from fairseq_posattn.fairseq_plugin.tree_data import load_tree_file
 from fairseq_posattn.files import command_line
-from fairseq_posattn.files.checksums import sha256
+from fairseq_posattn.files.files import sha256
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.requests import asked
 from fairseq_posattn.jobs import running

@@ -21,8 +21,8 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.text.segmenters import Segmentation, SentencePiece, SubwordNmt
-from fairseq_posattn.trees.batch import collate, pack
 from fairseq_posattn.trees.projection import match, project_spans, word_spans
+from fairseq_posattn.trees.store_format import collate, pack
 from support import reference_projection as reference
 from support.commands import ROOT
 from support.reference import piece_depths

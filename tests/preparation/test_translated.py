@@ -14,7 +14,7 @@ import pytest
 from fairseq.data import Dictionary, indexed_dataset
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.data.tree_files import load_tree_file
+from fairseq_posattn.fairseq_plugin.tree_data import load_tree_file
 from fairseq_posattn.text.pipeline import TextPipeline
 from support.files import lines_of
 from support.raw_corpus import contents, prepare

@@ -10,11 +10,11 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.inspection.model import Loaded
-from fairseq_posattn.probing import encoding, vectors
+from fairseq_posattn.probing import encoding, words
 from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.probing.probe import Probing
 from fairseq_posattn.probing.request import ProbeRequest
-from fairseq_posattn.probing.vectors import POOLINGS, cached, of_sentences
+from fairseq_posattn.probing.words import POOLINGS, cached, of_sentences
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE, PLUGIN
 from support.in_process import build
@@ -156,7 +156,7 @@ def test_small_batches_and_chunks_change_nothing(
     encoder = encoder_called(name)
     whole = vectors_of(encoder, sentences, tmp_path / "whole")
     monkeypatch.setattr(encoding, "TOKENS", 30)
-    monkeypatch.setattr(vectors, "CHUNK", 5)
+    monkeypatch.setattr(words, "CHUNK", 5)
     sizes = []
     run = SentenceEncoder.run
     monkeypatch.setattr(

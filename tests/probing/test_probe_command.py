@@ -15,9 +15,9 @@ import torch
 
 from fairseq_posattn.files.records import as_document
 from fairseq_posattn.inspection.model import load
-from fairseq_posattn.probing import encoding, vectors
+from fairseq_posattn.probing import encoding, words
 from fairseq_posattn.probing.encoding import SentenceEncoder
-from fairseq_posattn.probing.making.make import Made
+from fairseq_posattn.probing.making.make import TasksRecord
 from fairseq_posattn.probing.request import ProbeRequest, named
 from fairseq_posattn.probing.results import (
     Accuracy,
@@ -417,7 +417,7 @@ def killed_after(batches):
 def test_a_killed_run_goes_on(
     model, pieces_of_batch, batches, done, found, encoded, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(vectors, "CHUNK", 20)
+    monkeypatch.setattr(words, "CHUNK", 20)
     monkeypatch.setattr(encoding, "TOKENS", pieces_of_batch)
     more = ("--no-untrained", "--work")
     whole = read(found(model, name="whole", more=(*more, tmp_path / "whole")))
@@ -437,7 +437,7 @@ def test_a_killed_run_goes_on(
 
 
 def test_a_kill_after_the_vectors_were_deleted(found, encoded, tmp_path, monkeypatch):
-    monkeypatch.setattr(vectors, "CHUNK", 20)
+    monkeypatch.setattr(words, "CHUNK", 20)
     monkeypatch.setattr(encoding, "TOKENS", 60)
     work = tmp_path / "work"
     more = ("--no-untrained", "--work", work)
@@ -609,7 +609,7 @@ def made_tasks(world, folder, kind):
     shutil.copytree(world.tasks, folder)
     shutil.copytree(world.trees, folder / "trees")
     (folder / "trees/bigram_shift.conllu").unlink()  # they would be parsed
-    about = Made(
+    about = TasksRecord(
         version="1", trees=kind, settings={}, corpora=[], left_out={}, tasks={}, refused={}
     )
     (folder / "tasks.json").write_text(json.dumps(as_document(about)))

@@ -9,7 +9,7 @@ import torch
 from scipy.stats import spearmanr
 
 from fairseq_posattn.probing import structural
-from fairseq_posattn.probing.agreement import ALL, PLACES, Agreement, best_heads, looks
+from fairseq_posattn.probing.agreement import ALL, PLACES, Agreement, best_heads, head_agreement
 from fairseq_posattn.probing.classifiers import random_labels, selectivity
 from fairseq_posattn.probing.encoding import Batch
 from fairseq_posattn.probing.structural import Probe, Sentences
@@ -152,7 +152,7 @@ def test_what_the_heads_look_at():
     found = counted(sentences)
     hits, words, relations = by_loops([(w, c, p, t.relations) for w, c, p, t in sentences])
     of = {"system": "a", "run": 0, "model": "", "kind": "trained", "trees": "none"}
-    for one in looks(found, found, of):
+    for one in head_agreement(found, found, of):
         at = (one.layer, one.head)
         expected = {place: 100 * hits[at, place] / words[at, place] for place in PLACES}
         assert one.dev == pytest.approx(expected)

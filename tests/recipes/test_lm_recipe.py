@@ -232,7 +232,7 @@ def test_training_evaluation_and_sampling(arch, tiny_data, tmp_path):
 @pytest.mark.parametrize("curriculum", [0, 2])
 def test_sentences_in_the_order_of_the_corpus(curriculum, tiny_data, tmp_path, monkeypatch):
     """Without --curriculum fairseq shuffles the batches of an epoch, as they are."""
-    from fairseq_posattn.language_models.task import (
+    from fairseq_posattn.language_models.model import (
         LanguageModelingInOrderTask as Task,
     )
 

@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_posattn.inspection.figure import sheet
 from fairseq_posattn.inspection.picture import make_picture
-from fairseq_posattn.inspection.tree import tree_svg
+from fairseq_posattn.inspection.plotting import tree_svg
 from fairseq_posattn.report import figures
 from fairseq_posattn.trees.drawing import TreeLayout
 from fairseq_posattn.trees.sentence import Sentence

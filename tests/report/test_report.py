@@ -8,8 +8,8 @@ from itertools import combinations
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.inspection.tree import tree_svg
-from fairseq_posattn.report.drawing import looks
+from fairseq_posattn.inspection.plotting import tree_svg
+from fairseq_posattn.report.drawing import styles_of
 from fairseq_posattn.report.systems import read_systems
 from fairseq_posattn.trees.drawing import TreeLayout, arcs_of
 from support.html_pages import Parsed
@@ -145,7 +145,7 @@ def test_nothing_from_elsewhere(page):
 def test_a_look_for_each_system(write_results):
     names = [f"system {k}" for k in range(12)]
     systems = read_systems(write_results(*(scored(n, baseline="system 3") for n in names)))
-    found = looks(systems)
+    found = styles_of(systems)
     assert len(set(found.values())) == 12
     assert (found["system 3"].colour, found["system 3"].line) == ("#6b7280", "--")
 

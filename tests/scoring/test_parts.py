@@ -12,7 +12,7 @@ from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.report import report
 from fairseq_posattn.report.systems import read_systems
-from fairseq_posattn.scoring.part_tables import part_tables
+from fairseq_posattn.scoring.system_tables import part_tables
 from fairseq_posattn.scoring.tables import write_tables
 from support.files import lines_of
 

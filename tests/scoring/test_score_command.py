@@ -13,8 +13,8 @@ from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.command_line import describe
 from fairseq_posattn.files.records import as_document, as_record
-from fairseq_posattn.scoring import on_screen
 from fairseq_posattn.scoring import score as api
+from fairseq_posattn.scoring import system_tables
 from fairseq_posattn.scoring.request import ScoreRequest
 from fairseq_posattn.scoring.score_record import ScoredSystem
 from support.commands import run as run_program
@@ -223,7 +223,7 @@ def test_odd_names(files, scored, capsys):
 def test_names_of_scores_cannot_steer_the_terminal(files, scored):
     found = scored(files["hyp"], "--references", files["ref"])
     found["scores"] = {"B\x1b[2J\u202e": {**found["scores"]["BLEU"], "signature": "a\rb"}}
-    shown = "\n".join(on_screen.lines(as_record(ScoredSystem, found, "x.json", "")))
+    shown = "\n".join(system_tables.lines(as_record(ScoredSystem, found, "x.json", "")))
     assert r"B\x1b[2J\u202e" in shown and r"a\rb" in shown
 
 

@@ -3,10 +3,9 @@
 import runpy
 from dataclasses import fields
 
-from fairseq_posattn.files.record_tables import records_in
 from fairseq_posattn.files.records import HELP, as_document, as_record
 from fairseq_posattn.probing.results import Probes
-from fairseq_posattn.scoring.score_document import document
+from fairseq_posattn.scoring.score_document import document, records_in
 from fairseq_posattn.scoring.score_record import ScoredSystem
 from support.commands import ROOT
 from support.scored_systems import scored

@@ -12,9 +12,9 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.report.report import page
 from fairseq_posattn.report.score_tables import difference_tables, score_columns
 from fairseq_posattn.report.systems import read_system
-from fairseq_posattn.scoring.on_screen import digits_of
 from fairseq_posattn.scoring.score_record import SEGMENTS
 from fairseq_posattn.scoring.statistics import welch
+from fairseq_posattn.scoring.system_tables import digits_of
 
 SENTENCES = [f"sentence number {k}" for k in range(12)]
 

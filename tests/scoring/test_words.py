@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_posattn.cli import score as command
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.jobs.made import Made
+from fairseq_posattn.jobs.step_records import StepRecord
 from fairseq_posattn.scoring.metrics import words
 from fairseq_posattn.scoring.metrics.runs import Samples
 
@@ -106,7 +106,7 @@ def test_counts_are_kept(files, monkeypatch, capsys):
     counts = files / "counts.json"
     options = ["--train-target", files / "train", "--train-counts", counts]
     first = scored(files, monkeypatch, *options)
-    kept = Made.read(counts)
+    kept = StepRecord.read(counts)
     assert kept.answer["the"] == 15
     replace(kept, answer=dict.fromkeys(kept.answer, 2000)).write(counts)
     assert {one["name"] for one in scored(files, monkeypatch, *options)["frequency"]} == {

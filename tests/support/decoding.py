@@ -7,7 +7,7 @@ import shutil
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.fairseq_plugin.tasks.structured_translation import ignore_trees
+from fairseq_posattn.fairseq_plugin.structured_translation import ignore_trees
 from support.in_process import batch, generate, hypotheses_and_scores, train
 
 

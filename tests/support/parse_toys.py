@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_posattn.jobs.cut import planned, remove
 from fairseq_posattn.jobs.lines import LineWork, do_shard, join
-from fairseq_posattn.jobs.made import Made
+from fairseq_posattn.jobs.running import planned, remove
+from fairseq_posattn.jobs.step_records import StepRecord
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.run import parse_step
 from fairseq_posattn.trees.conllu import read_blocks
@@ -134,7 +134,7 @@ def parse_here(
         do_shard(work, k)
     join(work)
     remove(work.folder)
-    return Made.read(f"{out}.json").answer["notes"]
+    return StepRecord.read(f"{out}.json").answer["notes"]
 
 
 def planned_parse(

@@ -8,7 +8,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import train as fairseq_train
 
-from fairseq_posattn.tagging.binarize import TaggingData, binarize
+from fairseq_posattn.tagging.dataset import TaggingData, binarize
 from support.commands import FULL_TREE, PLUGIN, TINY
 from support.in_process import Result, call
 

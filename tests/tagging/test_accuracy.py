@@ -7,9 +7,9 @@ import pytest
 import torch
 from fairseq.logging import metrics
 
-from fairseq_posattn.tagging.criterion import TaggingCriterion
 from fairseq_posattn.tagging.dataset import TaggingDataset
 from fairseq_posattn.tagging.sentences import TaggedSentence
+from fairseq_posattn.tagging.task import TaggingCriterion
 from fairseq_posattn.tagging.vocabulary import Settings, learn
 
 TRAINING = [

@@ -19,9 +19,9 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import train as fairseq_train
 
-from fairseq_posattn.fairseq_plugin.optim.rmsprop import RMSprop
+from fairseq_posattn.fairseq_plugin.optimizers import RMSprop
 from fairseq_posattn.files.requests import asked
-from fairseq_posattn.tagging.binarize import TaggingData, binarize
+from fairseq_posattn.tagging.dataset import TaggingData, binarize
 from fairseq_posattn.tagging.task import Curve, TaggingTask
 from support.commands import PATIENCE, PLUGIN, fairseq, run
 from support.in_process import Ended, call, posattn

@@ -16,13 +16,17 @@ import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.requests import asked
-from fairseq_posattn.tagging.binarize import TaggingData, binarize
-from fairseq_posattn.tagging.dataset import TaggingDataset
+from fairseq_posattn.tagging.dataset import TaggingData, TaggingDataset, binarize
 from fairseq_posattn.tagging.model import SanTaggerConfig
 from fairseq_posattn.tagging.sentences import TaggedSentence, read_tagged
 from fairseq_posattn.tagging.task import TaggingConfig, TaggingTask
-from fairseq_posattn.tagging.vectors import load_vectors
-from fairseq_posattn.tagging.vocabulary import PlainDictionary, Settings, Vocabulary, learn
+from fairseq_posattn.tagging.vocabulary import (
+    PlainDictionary,
+    Settings,
+    Vocabulary,
+    learn,
+    load_vectors,
+)
 from support.commands import ROOT, run
 from support.files import write
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fairseq_posattn.trees.batch import collate, pack
 from fairseq_posattn.trees.checks import TreeError
+from fairseq_posattn.trees.store_format import collate, pack
 
 
 def test_a_tree_with_too_few_pieces_is_named_with_both_numbers():

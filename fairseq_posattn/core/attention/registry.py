@@ -31,8 +31,16 @@ from fairseq_posattn.core.attention.tree_supervised import TreeSupervised
 from fairseq_posattn.core.attention.tree_walk import TreeWalk
 from fairseq_posattn.core.attention.tree_window import TreeWindow
 from fairseq_posattn.core.attention.window import Window
-from fairseq_posattn.core.help import LEARNS_FROM_TREES, NEEDS_LABELS, NEEDS_TREES, Row, help_text
-from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add, check_texts
+from fairseq_posattn.core.registration import (
+    LEARNS_FROM_TREES,
+    NEEDS_LABELS,
+    NEEDS_TREES,
+    TAKEN_BY_TORCH,
+    Row,
+    add,
+    check_texts,
+    help_text,
+)
 from fairseq_posattn.core.specification import format_numbers, reason_against_decoders
 
 MECHANISMS: dict[str, type[Mechanism]] = {}

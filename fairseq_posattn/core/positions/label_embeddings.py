@@ -5,8 +5,6 @@ e is either added to the sum x of word embedding and positions, or concatenated 
 projected: W [x ; e].
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

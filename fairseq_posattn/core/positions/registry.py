@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, TypeVar
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.help import NEEDS_TREES, help_text
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.positions.label_embeddings import RelationEmbedding, TagEmbedding
 from fairseq_posattn.core.positions.position import Position, PositionShape, sinusoid
-from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add, check_labels
+from fairseq_posattn.core.registration import (
+    NEEDS_TREES,
+    TAKEN_BY_TORCH,
+    add,
+    check_labels,
+    help_text,
+)
 from fairseq_posattn.core.specification import (
     SpecificationError,
     Term,

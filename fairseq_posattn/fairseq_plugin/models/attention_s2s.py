@@ -22,7 +22,7 @@ from fairseq.models import (
 from torch import Tensor, nn
 
 from fairseq_posattn.core.option_values import option
-from fairseq_posattn.core.recurrent.source_attention import (
+from fairseq_posattn.core.recurrent import (
     ContentSourceAttention,
     PositionalSourceAttention,
     Source,

@@ -5,8 +5,6 @@ fairseq's decoder passes the source padding mask to the cross-attention of each 
 between calls, and layers that activation checkpointing recomputes receive the same context.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

@@ -36,7 +36,7 @@ from fairseq_posattn.fairseq_plugin.models.cross_attention import (
     cross_specification,
     with_context,
 )
-from fairseq_posattn.fairseq_plugin.models.packed import forget, pack
+from fairseq_posattn.fairseq_plugin.models.int8 import forget, pack
 from fairseq_posattn.fairseq_plugin.models.positions import (
     TargetPositions,
     positions_in_use,

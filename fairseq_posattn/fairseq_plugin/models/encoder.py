@@ -5,8 +5,6 @@ padding mask to a layer, and differ between releases. The parameters have the sa
 fairseq, and are created in the same order.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,11 +1,11 @@
 """The posattn_transformer model: a Transformer with configurable positions and attention."""
 
-from __future__ import annotations
-
 import logging
 from argparse import ArgumentTypeError
+from collections.abc import Sequence
 from functools import partial
 
+from fairseq import hub_utils
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from fairseq.models.transformer import (
@@ -130,10 +130,6 @@ class PosattnTransformerModel(TransformerModelBase):
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
         """Load a model and return its `StructuredHubInterface`, which accepts trees."""
-        from fairseq import hub_utils
-
-        from fairseq_posattn.fairseq_plugin.hub import StructuredHubInterface
-
         loaded = hub_utils.from_pretrained(
             model_name_or_path, checkpoint_file, data_name_or_path, **kwargs
         )
@@ -250,3 +246,48 @@ for _model in MODELS:
     for _suffix, _size in SUFFIXES.items():
         if (_model, _suffix) != ("transformer", ""):  # posattn_transformer, registered above
             register_size(_model, _size, f"posattn_{_model}{_suffix}")
+
+
+class StructuredHubInterface(hub_utils.GeneratorHubInterface):
+    """fairseq's hub interface; trees are passed by the caller or supplied by the tree provider.
+
+    model = PosattnTransformerModel.from_pretrained("run", "averaged.pt", "data")
+    model.translate(["Das ist gut ."], trees=[[3, 3, 0, 3]])
+    """
+
+    def __init__(self, cfg, task, models):
+        super().__init__(cfg, task, models)
+        if self.bpe is None and hasattr(task, "new_sentences"):
+            self.bpe = task.build_bpe(None)  # segments text like the training data
+        else:
+            task.own_bpe = True
+
+    def sample(
+        self,
+        sentences: list[str],
+        beam: int = 1,
+        verbose: bool = False,
+        trees: Sequence[Sequence[int] | None] | None = None,
+        **kwargs,
+    ) -> list[str]:
+        """Return the translation of each sentence.
+
+        trees: for each sentence, the index of each word's parent, starting from 1; 0 marks the
+            root. If None, the task's tree provider supplies the trees.
+        """
+        if isinstance(sentences, str):
+            trees = None if trees is None else [trees]
+            return self.sample([sentences], beam, verbose, trees, **kwargs)[0]
+        segmented = self.segmented(sentences, trees)
+        hypotheses = self.generate([self.binarize(s) for s in segmented], beam, verbose, **kwargs)
+        return [self.decode(best[0]["tokens"]) for best in hypotheses]
+
+    def segmented(self, sentences: list[str], trees) -> list[str]:
+        """Return the pieces of each sentence, and queue the trees of the sentences in the task."""
+
+        def encode(sentence: str) -> str:
+            return self.apply_bpe(self.tokenize(sentence))
+
+        if hasattr(self.task, "new_sentences"):
+            return self.task.new_sentences(sentences, encode, trees)
+        return [encode(sentence) for sentence in sentences]

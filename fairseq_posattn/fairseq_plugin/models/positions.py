@@ -1,7 +1,5 @@
 """Positional encodings of the encoder and decoder, instead of or in addition to fairseq's."""
 
-from __future__ import annotations
-
 import shlex
 from argparse import Namespace
 

@@ -4,8 +4,6 @@ Each file sets options of a model. A value such as ${model.encoder_embed_dim} re
 option. Like fairseq's presets, these presets set only options that the user does not set.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

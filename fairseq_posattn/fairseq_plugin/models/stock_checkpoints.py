@@ -1,7 +1,5 @@
 """Load checkpoints of stock models into models with mechanisms, for --finetune-from-model."""
 
-from __future__ import annotations
-
 import logging
 
 import torch

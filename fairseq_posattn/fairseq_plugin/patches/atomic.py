@@ -6,8 +6,6 @@ run finds the marker, checkpoint_last.pt may be missing or outdated, and is rest
 also records whether checkpoint_best.pt was about to be replaced.
 """
 
-from __future__ import annotations
-
 import filecmp
 import logging
 import os
@@ -19,8 +17,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from fairseq_posattn.fairseq_plugin.patches.checked_state import CheckpointError
-from fairseq_posattn.fairseq_plugin.patches.safe import is_torn
+from fairseq_posattn.fairseq_plugin.patches.safe import CheckpointError, is_torn
 from fairseq_posattn.files.atomic import PARTIAL, full_disk_named, remove_leftovers, replaced_whole
 
 logger = logging.getLogger(__name__)

@@ -1,11 +1,9 @@
-"""Check binary data and dictionaries when fairseq opens them.
+"""Fix how fairseq loads data: check files, end worker processes, and support numpy 2.
 
-Without these checks, an incomplete or damaged file causes a traceback that does not contain the
+Without checks, an incomplete or damaged file causes a traceback that does not contain the
 file name, or silently results in wrong words. All fairseq tasks open their data with the two
-functions that are wrapped here.
+functions in PATCHES.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -14,14 +12,14 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset, data_file_path, index_file_path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.patches.patch import Patch
+from fairseq_posattn.fairseq_plugin.patches.patch import Patch, stand_in
 from fairseq_posattn.files.files import read_json, read_lines
 
 MAGIC = MMapIndexedDataset.Index._HDR_MAGIC
@@ -173,6 +171,28 @@ def checked_dictionary(add_from_file, self, f):
             )
         known.add(match["symbol"])
     return add_from_file(self, SimpleNamespace(readlines=lambda: lines))  # acts as an open file
+
+
+def ending_workers(run, self) -> None:
+    """Wrapper for BackgroundConsumer.run that ends the worker processes after an epoch is loaded.
+
+    fairseq starts new workers for each epoch and each validation, and keeps the old ones until
+    Python garbage-collects them. torch then waits five seconds for each worker.
+    """
+    run(self)
+    if getattr(self._source, "_iterator", None) is not None:  # a torch DataLoader
+        self._source._iterator = None
+
+
+def with_compat(module: ModuleType) -> ModuleType:
+    """Return a replacement for the numpy module that provides `compat.long`.
+
+    With --sample-break-mode eos, two of fairseq's datasets use this attribute, which numpy 2 lacks.
+    The numpy module itself is not changed.
+    """
+    if hasattr(module, "compat"):
+        return module
+    return stand_in(module, compat=SimpleNamespace(long=int))
 
 
 PATCHES = [

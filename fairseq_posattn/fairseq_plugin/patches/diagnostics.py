@@ -1,7 +1,5 @@
 """Log the mechanisms' learned parameters to TensorBoard at each validation."""
 
-from __future__ import annotations
-
 import os
 
 from fairseq.distributed import utils as distributed_utils

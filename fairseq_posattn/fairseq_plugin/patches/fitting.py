@@ -1,7 +1,5 @@
 """Explain in one line which parameters of a checkpoint do not fit the model or are not finite."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 A wrapper for sys.excepthook prints this line. fairseq's own error messages are unchanged.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

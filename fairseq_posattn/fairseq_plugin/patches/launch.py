@@ -1,7 +1,5 @@
 """Start distributed training, and prevent training runs from sharing a checkpoint folder."""
 
-from __future__ import annotations
-
 import atexit
 import logging
 import os
@@ -16,7 +14,7 @@ from fairseq.modules import LayerDropModuleList
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin import interactive
 from fairseq_posattn.fairseq_plugin.patches.atomic import mend_last, remove_partial, writes_here
-from fairseq_posattn.fairseq_plugin.patches.checked_state import CheckpointError
+from fairseq_posattn.fairseq_plugin.patches.safe import CheckpointError
 from fairseq_posattn.files.atomic import full_disk_named
 from fairseq_posattn.files.lock import TRAINING, NoLocks, hold_until_the_end, this_process
 
@@ -71,7 +69,12 @@ def together(trainer, action) -> None:
 
 def prepare(cfg, trainer) -> None:
     """Lock the checkpoint folder, and repair it if an earlier training run was killed."""
-    refuse_strangers(trainer.cfg.distributed_training.distributed_world_size)
+    started = int(os.environ.get("WORLD_SIZE") or 1)
+    if started > 1 and trainer.cfg.distributed_training.distributed_world_size == 1:
+        raise CheckpointError(
+            f"{started} processes were started together (WORLD_SIZE={started}), but each would "
+            f"train its own model; {AS_ONE.format(n=started)}"
+        )
     if not writes_here(cfg):
         return
     folder = Path(cfg.save_dir)
@@ -80,16 +83,6 @@ def prepare(cfg, trainer) -> None:
         remove_partial(folder)
         if cfg.restore_file == "checkpoint_last.pt" and not cfg.no_last_checkpoints:
             mend_last(folder, trainer.checkpoint_suffix)
-
-
-def refuse_strangers(world_size: int) -> None:
-    """Raise a CheckpointError if torchrun's processes would train separate models."""
-    started = int(os.environ.get("WORLD_SIZE") or 1)
-    if started > 1 and world_size == 1:
-        raise CheckpointError(
-            f"{started} processes were started together (WORLD_SIZE={started}), but each would "
-            f"train its own model; {AS_ONE.format(n=started)}"
-        )
 
 
 def take_lock(save_dir: str) -> None:
@@ -122,7 +115,11 @@ def refused_early(call_main, cfg, main, **kwargs):
         main = interactive.main
     if hasattr(program, "should_stop_early"):  # fairseq-train
         refuse_untried(cfg.distributed_training.ddp_backend)
-        refuse_without_size(cfg.dataset)
+        if cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None:
+            raise InputError(
+                "the batch size is missing; give it in pieces, such as --max-tokens 4096, or in "
+                "sentences with --batch-size"
+            )
     return call_main(cfg, main, **kwargs)
 
 
@@ -137,14 +134,6 @@ def refuse_untried(backend: str) -> None:
         )
     if find_spec("fairscale") is None:
         raise InputError(f"--ddp-backend {backend} needs fairscale; run pip install fairscale")
-
-
-def refuse_without_size(dataset) -> None:
-    if dataset.max_tokens is None and dataset.batch_size is None:
-        raise InputError(
-            "the batch size is missing; give it in pieces, such as --max-tokens 4096, or in "
-            "sentences with --batch-size"
-        )
 
 
 def in_parallel(data_parallel, module, device_ids=None, output_device=None, **options):

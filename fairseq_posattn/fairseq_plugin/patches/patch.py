@@ -1,7 +1,5 @@
 """The class `Patch`, which replaces a function, class or module of fairseq."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

@@ -8,8 +8,6 @@ therefore make another update (or, after early stopping, train another epoch) an
 checkpoints.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os
@@ -116,11 +114,6 @@ def heed_last_validation(cfg, trainer, extra_state: dict) -> None:
         trainer.lr_step(extra_state["train_iterator"]["epoch"] - 1, result)
 
 
-def is_out_of_patience(cfg) -> bool:
-    allowed = cfg.checkpoint.patience
-    return 0 < allowed <= counters().get("num_runs", 0) and not cfg.dataset.disable_validation
-
-
 def with_bad_epochs(state_dict, scheduler):
     """Wrapper for ReduceLROnPlateauLRSchedule.state_dict that adds `num_bad_epochs`."""
     return {**state_dict(scheduler), BAD_EPOCHS: scheduler.lr_scheduler.num_bad_epochs}
@@ -164,8 +157,8 @@ def limit_reached(trainer, epoch_itr, extra_state: dict) -> str | None:
     if limits.max_epoch and epoch_itr.next_epoch_idx > limits.max_epoch:
         epochs = epoch_itr.next_epoch_idx - 1
         return f"it has made {epochs} epochs (--max-epoch {limits.max_epoch})"
-    if is_out_of_patience(trainer.cfg):
-        runs = trainer.cfg.checkpoint.patience
+    runs, validates = trainer.cfg.checkpoint.patience, not trainer.cfg.dataset.disable_validation
+    if validates and 0 < runs <= counters().get("num_runs", 0):
         return f"the last {runs} validations brought no improvement (--patience {runs})"
     if epoch_itr.iterations_in_epoch == 0 and trainer.get_lr() <= limits.stop_min_lr:
         return f"its learning rate is {trainer.get_lr()} (--stop-min-lr {limits.stop_min_lr})"

@@ -4,8 +4,6 @@ The docstring of each wrapper describes the problem that it solves. If several w
 same function, the last one in the table runs first.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -23,13 +21,10 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.fairseq_plugin.patches import (
     atomic,
     checked_data,
-    checked_state,
     diagnostics,
-    evaluated,
     fitting,
     input_errors,
     launch,
-    loading,
     refusals,
     resumed,
     safe,
@@ -39,7 +34,7 @@ from fairseq_posattn.fairseq_plugin.patches.patch import Patch
 
 PATCHES = [
     # until torch and fairseq check what they load
-    Patch(checkpoint_utils, "torch", checked_state.with_checks),
+    Patch(checkpoint_utils, "torch", safe.with_checks),
     Patch(checkpoint_utils, "load_checkpoint_to_cpu", safe.explained),
     Patch(checkpoint_utils, "load_checkpoint", launch.started_once),
     Patch(checkpoint_utils, "save_checkpoint", atomic.marked),
@@ -70,10 +65,10 @@ PATCHES = [
     Patch(distributed_utils, "_infer_torch_distributed_launch_init", launch.without_gpus),
     Patch(distributed_fairseq_model, "DistributedDataParallel", launch.in_parallel),
     # until fairseq ends its workers after each epoch
-    Patch(iterators.BackgroundConsumer, "run", loading.ending_workers),
+    Patch(iterators.BackgroundConsumer, "run", checked_data.ending_workers),
     # until fairseq no longer uses numpy.compat
-    Patch(language_pair_dataset, "np", loading.with_compat),
-    Patch(token_block_dataset, "np", loading.with_compat),
+    Patch(language_pair_dataset, "np", checked_data.with_compat),
+    Patch(token_block_dataset, "np", checked_data.with_compat),
     # until fairseq reports errors that the user can fix in one line
     *checked_data.PATCHES,
     Patch(options, "parse_args_and_arch", refusals.options_fit),
@@ -93,7 +88,7 @@ PATCHES = [
 def install() -> None:
     """Install all patches in the order of the table."""
     safe.register_classes()
-    evaluated.install()
+    refusals.replace_eval()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # otherwise hydra prints its own traceback
     warnings.filterwarnings("ignore", module="hydra")  # fairseq uses deprecated names
     warnings.filterwarnings("ignore", message=r"(?s).*//hydra\.cc/")

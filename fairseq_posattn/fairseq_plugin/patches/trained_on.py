@@ -5,8 +5,6 @@ change this state. Checkpoints of earlier versions contain no fingerprints and a
 comparison.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Mapping

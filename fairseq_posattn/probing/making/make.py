@@ -1,7 +1,5 @@
 """Create a folder of probing task files from a CoNLL-U corpus."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +7,9 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import folder_written_whole
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.files import open_to_write, write_json
-from fairseq_posattn.files.progress import progress, say
+from fairseq_posattn.files.files import fingerprint, open_to_write, write_json
 from fairseq_posattn.files.records import Open, as_document, one_of, read_record
+from fairseq_posattn.files.terminal import progress, say
 from fairseq_posattn.files.version import __version__
 from fairseq_posattn.probing.making.corpus import Counts, Shown
 from fairseq_posattn.probing.making.sample import Kept, Sample
@@ -27,7 +24,7 @@ NO_TREE = "it has no tree"
 
 
 @dataclass(frozen=True)
-class Made(Open):
+class TasksRecord(Open):
     """The contents of tasks.json: how the tasks in a folder were made.
 
     trees: "gold" or "parsed".
@@ -47,8 +44,8 @@ class Made(Open):
     refused: dict[str, str]
 
 
-def read_made(path: Path) -> Made:
-    return read_record(Made, path, "make the tasks again with posattn probe-tasks")
+def read_tasks_record(path: Path) -> TasksRecord:
+    return read_record(TasksRecord, path, "make the tasks again with posattn probe-tasks")
 
 
 def make(
@@ -60,7 +57,7 @@ def make(
     several_roots: str = "error",
     overwrite: bool = False,
     named: bool = False,
-) -> Made:
+) -> TasksRecord:
     """Write the task files to the folder `out`, and return the contents of tasks.json.
 
     parsed: whether the trees of the corpus come from a parser rather than from annotators.
@@ -88,7 +85,7 @@ def make(
             done[sample.task.name] = described(sample, splits)
         if refused and (named or not done):
             raise InputError(f"{corpora[0]}: {why_nothing(done, refused, shared)}")
-        record = Made(
+        record = TasksRecord(
             version=__version__,
             trees="parsed" if parsed else "gold",
             settings=as_document(settings),
@@ -181,7 +178,7 @@ def plain(kept: Kept) -> list[str]:
     return [word.replace(OPEN_BOX, " ") for word in kept.candidate.words]
 
 
-def show(made: Made) -> None:
+def show(made: TasksRecord) -> None:
     for reason, count in made.left_out.items():
         say(f"all tasks: {count:,} sentences were left out: {reason}")
     for name, task in made.tasks.items():

@@ -3,8 +3,6 @@
 A rule returns a candidate, or the reason why it excludes a sentence.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping

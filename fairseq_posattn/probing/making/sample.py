@@ -4,8 +4,6 @@ The key of a sentence is a seeded hash of its text. A sample consists of the sen
 smallest keys, so it does not depend on the order of the corpus.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Define the options that control how probing tasks are made."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar

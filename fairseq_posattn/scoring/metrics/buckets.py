@@ -2,8 +2,6 @@
 the same label.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev

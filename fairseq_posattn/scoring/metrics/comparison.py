@@ -6,8 +6,6 @@ both Welch's test and the bootstrap find it significant. The environment variabl
 SACREBLEU_SEED (default: 12345) sets the random seed of all tests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar

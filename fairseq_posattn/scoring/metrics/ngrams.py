@@ -3,8 +3,6 @@
 Long n-grams are more sensitive to the order of phrases than short ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import mean
 

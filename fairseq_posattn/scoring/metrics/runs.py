@@ -13,8 +13,6 @@ Welch's test alone is unreliable if equally good systems are good at different s
 bootstrap alone is unreliable if there are only two runs with very different scores.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator, Sequence

@@ -1,19 +1,19 @@
-"""Compute sacrebleu's scores for a test set, and tokenised BLEU as in older papers."""
-
-from __future__ import annotations
+"""Compute sacrebleu's scores for a test set, tokenised BLEU as in older papers, and exact match."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import mean, stdev
+from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF, TER
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric, Signature
+from sacrebleu.metrics.base import Score as Computed
 from sacrebleu.metrics.bleu import BLEUScore
+from sacrebleu.utils import sum_of_lists
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.scoring.metrics.exact import ExactMatch
 from fairseq_posattn.scoring.metrics.runs import (
     Counted,
     FromSums,
@@ -27,6 +27,51 @@ from fairseq_posattn.scoring.request import ScoreRequest
 from fairseq_posattn.scoring.score_record import EXACT, Score
 from fairseq_posattn.text.languages import Language, known, language
 from fairseq_posattn.text.pipeline import tokenized
+
+
+class ExactSignature(Signature):
+    """The signature of exact match, which records whether case is ignored."""
+
+    def __init__(self, args: dict[str, Any]):
+        super().__init__(args)
+        self.info["case"] = "lc" if args["lowercase"] else "mixed"
+
+
+class ExactMatch(Metric):
+    """The percentage of sentences that equal one of their references.
+
+    Leading and trailing spaces are ignored, and repeated spaces count as one. The class implements
+    the interface of sacrebleu's metrics, so all significance tests can use it. The statistics are
+    the numbers of matches and of sentences.
+    """
+
+    _SIGNATURE_TYPE = ExactSignature
+    bounds = (0.0, 100.0)  # limits of its confidence intervals
+
+    def __init__(self, references: Sequence[Sequence[str]], lowercase: bool = False):
+        super().__init__()
+        self.lowercase = lowercase
+        self._ref_cache = self._cache_references(references)
+
+    def is_possible(self, counts: Sequence[int]) -> bool:
+        return counts[0] in (0, 1) and counts[1] == 1
+
+    def _preprocess_segment(self, sent: str) -> str:
+        text = " ".join(sent.split())
+        return text.lower() if self.lowercase else text
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        return {"texts": set(refs)}
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
+        return [int(hypothesis in ref_kwargs["texts"]), 1]
+
+    def _compute_score_from_stats(self, stats: Sequence[float]) -> Computed:
+        return Computed(EXACT, 100 * stats[0] / stats[1])
+
+    def _aggregate_and_compute(self, stats: list[list[int]]) -> Computed:
+        return self._compute_score_from_stats(sum_of_lists(stats))
+
 
 NIST = "NIST BLEU"
 TOKENISED = "tokenised BLEU"

@@ -15,7 +15,7 @@ from sacrebleu.metrics.base import Score as Computed
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_lines
 from fairseq_posattn.files.numbers import decimal_number
-from fairseq_posattn.scoring.json_values import LARGEST, is_number
+from fairseq_posattn.scoring.inspection_record import LARGEST, is_number
 from fairseq_posattn.scoring.metrics.comparison import compared_runs
 from fairseq_posattn.scoring.metrics.runs import Counted, Pair, Samples
 from fairseq_posattn.scoring.metrics.scores import NIST, TOKENISED, mean_score

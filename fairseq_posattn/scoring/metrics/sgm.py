@@ -11,15 +11,32 @@ import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.records import option
 
 # only complete entities are decoded; the ampersands in AT&T and Q&amplifier are text
 BARE_AMPERSAND = re.compile(r"&(?!(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z]\w*);)")
 WHITESPACE = re.compile(r"[ \t\r\n\f\v]+")  # other whitespace, such as U+3000, is text
 SETS = ("srcset", "refset", "tstset")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SgmRequest:
+    """The options of `posattn sgm`."""
+
+    command: ClassVar = "posattn sgm"
+    file: str = option("file with sources, references or translations (.sgm or .xml)")
+    out: str = option("write one segment per line to this file", required=True)
+    set: str | None = option(
+        "select one of several sets by its sysid", None, metavar="ID", either="set"
+    )
+    first: bool = option("select the first of several sets", False, either="set")
+    like: str | None = option(
+        "write the segments in the same order as this file", None, metavar="SOURCE"
+    )
 
 
 class Key(NamedTuple):

@@ -4,8 +4,6 @@ All texts must have the same number of sentences. A warning is printed if a toke
 compared with a detokenised one, because the scores would be wrong.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product, starmap
@@ -13,7 +11,7 @@ from typing import NamedTuple
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_lines, refuse_different_lengths
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.scoring.metrics import sgm
 from fairseq_posattn.scoring.metrics.scores import Scoring
 from fairseq_posattn.scoring.request import ScoreRequest

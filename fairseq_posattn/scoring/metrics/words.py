@@ -5,8 +5,6 @@ the reference is counted as correct at most n times. If there are several refere
 is used.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from statistics import mean
@@ -16,9 +14,8 @@ import sacrebleu
 from sacrebleu.metrics.base import Score as Computed
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.files import read_lines
-from fairseq_posattn.jobs.made import Made, made_before
+from fairseq_posattn.files.files import fingerprint, read_lines
+from fairseq_posattn.jobs.step_records import StepRecord, completed_record
 from fairseq_posattn.scoring.metrics.buckets import Range, within
 from fairseq_posattn.scoring.metrics.runs import Samples, interval
 from fairseq_posattn.scoring.metrics.scores import Scoring
@@ -91,11 +88,11 @@ def frequencies(
     kept: a file that caches the counts, or None.
     """
     made_of = {"text": fingerprint(path), "words": settings} if kept else {}
-    if kept and (before := made_before(kept, made_of, [])):
+    if kept and (before := completed_record(kept, made_of, [])):
         return Counter(before.answer)
     found = Counter(word for line in read_lines(path) for word in prepare(line).split())
     if kept:
-        Made(made_of, [], found).write(kept)
+        StepRecord(made_of, [], found).write(kept)
     return found
 
 

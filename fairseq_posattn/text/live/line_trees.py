@@ -1,7 +1,5 @@
 """Provide the trees of new and of binarised sentences when fairseq creates batches of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 
 from fairseq_posattn.text.live.segmented import SegmentedLine, spelled
 from fairseq_posattn.text.segmenters import SPACE
-from fairseq_posattn.trees import Sentence, TreeError, batch
+from fairseq_posattn.trees import Sentence, TreeError, store_format
 from fairseq_posattn.trees.sentence import Labels, labels_of
 
 PARSED_TOGETHER = 32  # lines per request if batches are smaller, because few lines parse slowly
@@ -21,7 +19,7 @@ COLUMNS = {"relations": "DEPREL", "tags": "UPOS"}
 class Numbering(Protocol):
     """Converts labels to indices in the label dictionaries of the data."""
 
-    def numbers(self, labels: Labels) -> batch.Numbers:
+    def numbers(self, labels: Labels) -> store_format.Numbers:
         """Return the indices of a sentence's relations and parts of speech."""
 
 
@@ -39,11 +37,11 @@ def records_of(
     pairs = list(zip(lines, trees, strict=True))
     projected = [line.project(sentence) for line, sentence in pairs]
     if wanted is None:
-        return batch.pack(projected)
+        return store_format.pack(projected)
     for line, sentence in pairs:
         refuse_unlabelled(line, sentence, wanted.kinds)
     numbers = [wanted.numbering.numbers(labels_of(sentence)) for sentence in trees]
-    return batch.pack(projected, numbers)
+    return store_format.pack(projected, numbers)
 
 
 def refuse_unlabelled(line: SegmentedLine, sentence: Sentence, kinds: Collection[str]) -> None:

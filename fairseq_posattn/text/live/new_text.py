@@ -1,7 +1,5 @@
 """Segment new text, and determine its trees when a batch needs them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property

@@ -6,8 +6,6 @@ and communicates with it through pipes:
     python -m fairseq_posattn.text.live.parser_process
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle

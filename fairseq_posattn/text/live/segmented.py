@@ -1,7 +1,5 @@
 """Segment raw lines, and record the span of each piece in the text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

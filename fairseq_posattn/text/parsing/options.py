@@ -1,7 +1,5 @@
 """The settings of a parser, and the options of posattn parse."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

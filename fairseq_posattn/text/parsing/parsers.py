@@ -1,7 +1,5 @@
 """Parse each line into one tree, in order, even if the parser fails on some lines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 

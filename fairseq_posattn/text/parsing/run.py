@@ -4,8 +4,6 @@ OUT.parts contains the completed shards. OUT.json records inputs, settings, and 
 individual lines.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import gc
@@ -20,13 +18,11 @@ from fairseq_posattn.files.atomic import replaced_whole
 from fairseq_posattn.files.files import count_lines, open_to_write, read_lines
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.paths import refuse_unwritable
-from fairseq_posattn.files.progress import say
-from fairseq_posattn.jobs.cluster import Cluster
-from fairseq_posattn.jobs.cut import remove
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.lines import PLAN, Answer, LineStep, Part
-from fairseq_posattn.jobs.made import Made, made_before
-from fairseq_posattn.jobs.running import do_lines
-from fairseq_posattn.text.parsing.options import ParserSettings
+from fairseq_posattn.jobs.running import do_lines, remove
+from fairseq_posattn.jobs.step_records import StepRecord, completed_record
+from fairseq_posattn.text.parsing.options import ParseRequest, ParserSettings
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser
 from fairseq_posattn.trees.conllu import (
@@ -44,36 +40,29 @@ SHOWN_NOTES = 20
 LINES_AT_ONCE = 1000  # lines per call of the parser, which sorts them by length
 
 
-def parse(
-    text: str,
-    out: str,
-    settings: ParserSettings,
-    cluster: Cluster,
-    shard_lines: int = 2000,
-    trees: str | None = None,
-    keep_parts: bool = False,
-    wait: bool = False,
-) -> None:
+def parse(request: ParseRequest) -> None:
     """Parse all remaining shards, then check and join the results.
 
     On Slurm, this function returns before the jobs have finished, unless `wait` is set.
     """
+    text, out, wait = request.text, request.out, request.wait
     refuse_unwritable(Path(out))
     if not out.endswith(SUFFIXES):
         raise InputError(f"{out}: the name must end in {', '.join(SUFFIXES)}")
     parts, record = Path(f"{out}.parts"), f"{out}.json"
-    step = parse_step("parse", text, out, settings, trees, record)
+    step = parse_step("parse", text, out, request.settings, request.trees, record)
     with locked(out, wait=wait):
         key = step.key()
-        if (result := made_before(record, key, [out])) is None:
-            if do_lines(step, parts, cluster, shard_lines, wait=wait, keep=True) is None:
+        if (result := completed_record(record, key, [out])) is None:
+            size = request.shard_lines
+            if do_lines(step, parts, request.cluster, size, wait=wait, keep=True) is None:
                 return
-            result = Made.read(record)
+            result = StepRecord.read(record)
         assert result is not None
         show(result, text, out, record)
-        plan = Made.read(parts / PLAN)
+        plan = StepRecord.read(parts / PLAN)
         of_this_parse = plan and plan.key and {name: plan.key.get(name) for name in key} == key
-        if not keep_parts and (of_this_parse or not parts.exists()):
+        if not request.keep_parts and (of_this_parse or not parts.exists()):
             remove(parts)
 
 
@@ -144,7 +133,11 @@ def parsed_lines(
     """Yield the tree of each line of a shard."""
     given = None
     if settings.parser == "conllu" and trees is not None:
-        given = read_given(part.inputs[1], trees, settings.several_roots)
+        # the trees of the shard, with their FILE:LINE in the original file
+        blocks = read_blocks(part.inputs[1])
+        originals = (ConlluBlock(trees, int(one.lines[0]), one.lines[1:]) for one in blocks)
+        sentences = (parse_all_columns(one, settings.several_roots) for one in originals)
+        given = ((sentence.where, sentence) for sentence in sentences)
     for begin in range(0, len(lines), LINES_AT_ONCE):
         some = lines[begin : begin + LINES_AT_ONCE]
 
@@ -185,16 +178,7 @@ def check_output(path: Path, lines: Sequence[str], start: int) -> None:
         )
 
 
-def read_given(path: str, trees: str, several_roots: str) -> Iterator[tuple[str, Sentence]]:
-    """Yield the given trees of a shard, with their FILE:LINE in the original file."""
-    for given in read_blocks(path):
-        sentence = parse_all_columns(
-            ConlluBlock(trees, int(given.lines[0]), given.lines[1:]), several_roots
-        )
-        yield sentence.where, sentence
-
-
-def show(result: Made, text: str, out: str, record: str) -> None:
+def show(result: StepRecord, text: str, out: str, record: str) -> None:
     """Log the result and, the first time, the notes on individual lines."""
     notes, lines = result.answer["notes"], result.answer["lines"]
     if result.answer.get("shown"):

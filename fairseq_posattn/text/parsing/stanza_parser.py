@@ -1,7 +1,5 @@
 """Parse with stanza (Qi et al. 2020); each line gets one tree, even if stanza splits the line."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

@@ -1,7 +1,5 @@
 """Run stanza's trainers in separate processes, because they set global seeds and log handlers."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import multiprocessing
@@ -16,8 +14,8 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import replaced_whole
-from fairseq_posattn.files.progress import Progress
-from fairseq_posattn.jobs.executors.local import be_worker, interrupts_blocked
+from fairseq_posattn.files.terminal import Progress
+from fairseq_posattn.jobs.local import be_worker, interrupts_blocked
 from fairseq_posattn.text.parsing.treebank import Corpus
 
 MODULES = {"tokenize": "tokenizer", "mwt": "mwt_expander", "pos": "tagger", "depparse": "parser"}

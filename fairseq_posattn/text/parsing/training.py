@@ -4,8 +4,6 @@ OUT.work contains completed models and the trainers' logs. OUT contains the mode
 folder layout, and a record of their training.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shutil
@@ -17,13 +15,12 @@ from typing import Any, ClassVar
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import folder_written_whole, full_disk_named, is_used
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.files import read_json, write_json
+from fairseq_posattn.files.files import fingerprint, read_json, write_json
 from fairseq_posattn.files.lock import locked
-from fairseq_posattn.files.progress import say
 from fairseq_posattn.files.records import one_of, option
 from fairseq_posattn.files.requests import new_folder
-from fairseq_posattn.jobs.made import Made, Steps, made_before
+from fairseq_posattn.files.terminal import say
+from fairseq_posattn.jobs.step_records import StepRecord, Steps, completed_record
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.stanza_parser import StanzaParser, import_stanza
 from fairseq_posattn.text.parsing.trainers import SIZES, SMALL, Size, options_of, run_trainer
@@ -101,7 +98,7 @@ def train_parser(request: TrainingRequest) -> dict[str, float]:
     with locked(out):
         files = [fingerprint(train), fingerprint(dev)]
         key = {"files": files, "lang": lang, "size": asdict(size), "tokenizer": tokenizer}
-        if before := made_before(out / RECORD, key, models_in(out)):
+        if before := completed_record(out / RECORD, key, models_in(out)):
             say(f"{out}: the models have already been trained")
             return before.answer["scores"]
         if is_used(out):
@@ -117,7 +114,7 @@ def train_parser(request: TrainingRequest) -> dict[str, float]:
             shutil.copytree(training.models, folder, dirs_exist_ok=True)
             outputs = [fingerprint(path) for path in models_in(folder)]
             about = {"scores": scores, "stanza": stanza.__version__}
-            Made(key, outputs, about).write(folder / RECORD)
+            StepRecord(key, outputs, about).write(folder / RECORD)
     return scores
 
 

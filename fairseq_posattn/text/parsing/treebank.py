@@ -142,7 +142,8 @@ class Corpus(NamedTuple):
     def write(self, trees: Sequence[Tree], mwt: bool) -> None:
         """Write the text and its labels for the tokeniser, and the trees for tagger and parser.
 
-        In the trees, the lemma of each word is the word itself, and the only tags are UPOS tags.
+        In the trees, as in the pipeline, the lemma of each word is the word itself, and the only
+        tags are UPOS tags.
         """
         texts, labels = [], []
         for paragraph in paragraphs(trees):
@@ -153,21 +154,17 @@ class Corpus(NamedTuple):
         self.expansions.write_text("[]", encoding="utf-8")
         with open(self.conllu, "w", encoding="utf-8") as file:
             for number, tree in enumerate(trees, 1):
-                file.write(block(tree.text, as_the_pipeline_has_it(tree.sentence), number))
-
-
-def as_the_pipeline_has_it(sentence: Sentence) -> Sentence:
-    """Return the sentence with its words as lemmas, and with UPOS tags as the only tags."""
-    pairs = zip(sentence.words, sentence.tags or [], strict=True)
-    return replace(sentence, tags=[Tags(lemma=word, upos=tags.upos) for word, tags in pairs])
+                pairs = zip(tree.sentence.words, tree.sentence.tags or [], strict=True)
+                tags = [Tags(lemma=word, upos=tags.upos) for word, tags in pairs]
+                file.write(block(tree.text, replace(tree.sentence, tags=tags), number))
 
 
 def paragraphs(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
     """Yield the paragraphs of a treebank; if none are marked, each sentence is a paragraph."""
-    told = any(tree.begins_paragraph for tree in trees)
+    are_marked = any(tree.begins_paragraph for tree in trees)
     paragraph: list[Tree] = []
     for tree in trees:
-        if paragraph and (tree.begins_paragraph or not told):
+        if paragraph and (tree.begins_paragraph or not are_marked):
             yield paragraph
             paragraph = []
         paragraph.append(tree)

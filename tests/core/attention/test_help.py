@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_posattn.core.attention import MECHANISMS, ScoreBias
 from fairseq_posattn.core.attention.registry import describe, description
-from fairseq_posattn.core.help import NOTHING_SAID, WIDTH
+from fairseq_posattn.core.registration import NOTHING_SAID, WIDTH
 
 
 def entries(text: str) -> dict[str, str]:

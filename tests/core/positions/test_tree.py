@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_posattn.core.positions import SourceTree, sinusoid
-from fairseq_posattn.trees.batch import collate, pack
+from fairseq_posattn.trees.store_format import collate, pack
 from support import hand_drawn, reference
 
 

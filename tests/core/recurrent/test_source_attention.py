@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_posattn.core.recurrent.source_attention import (
+from fairseq_posattn.core.recurrent import (
     ContentSourceAttention,
     PositionalSourceAttention,
     Source,

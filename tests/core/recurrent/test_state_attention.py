@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fairseq_posattn.core.recurrent import PositionGenerator, gaussian_weights
-from fairseq_posattn.language_models.attention import ContentAttention, PositionalAttention
+from fairseq_posattn.language_models.network import ContentAttention, PositionalAttention
 from support import slow_attention as slow
 
 WIDTH, HIDDEN = 4, 3

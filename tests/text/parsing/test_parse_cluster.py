@@ -122,7 +122,7 @@ def test_killed_between_the_two_submissions(slurm, given, tmp_path):
 
 @pytest.mark.parametrize("said", ["", " on cluster far"])
 def test_the_number_of_a_job(said):
-    from fairseq_posattn.jobs.slurm_jobs import job_id
+    from fairseq_posattn.jobs.slurm import job_id
 
     assert job_id(f"sbatch: a note\nSubmitted batch job 4711{said}\n") == "4711"
     with pytest.raises(InputError, match="sbatch printed no job ID but 'sorry'"):

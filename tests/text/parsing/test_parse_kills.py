@@ -16,10 +16,9 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import leftovers
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.jobs import running
-from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.jobs.lines import LineWork
 from fairseq_posattn.text.parsing import run as whole_run
-from fairseq_posattn.text.parsing.options import ParserSettings
+from fairseq_posattn.text.parsing.options import ParseRequest, ParserSettings
 from support.background import Parse
 from support.commands import step
 from support.killed import killed_at
@@ -174,7 +173,8 @@ def test_stopped_by_a_signal(corpus, tmp_path, number, code):
 
 def run_whole(corpus: Corpus, out: Path) -> None:
     """What parse.py does, with its shards done by this process."""
-    whole_run.parse(str(corpus.text), str(out), GIVEN, Cluster(), SHARD, str(corpus.trees))
+    paths = {"text": str(corpus.text), "out": str(out), "trees": str(corpus.trees)}
+    whole_run.parse(ParseRequest(**paths, settings=GIVEN, shard_lines=SHARD))
 
 
 def test_killed_at_every_step(tmp_path_factory, monkeypatch):

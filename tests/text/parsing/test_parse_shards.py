@@ -9,11 +9,10 @@ import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.jobs import running
-from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.jobs.lines import LineWork, do_shard, join
-from fairseq_posattn.jobs.slurm_jobs import Jobs, Submitted
+from fairseq_posattn.jobs.slurm import Jobs, Submitted
 from fairseq_posattn.text.parsing import run as whole_run
-from fairseq_posattn.text.parsing.options import ParserSettings
+from fairseq_posattn.text.parsing.options import ParseRequest, ParserSettings
 from support.parse_toys import planned_parse, toy_texts
 
 GIVEN = ParserSettings("conllu")
@@ -32,8 +31,9 @@ class Files:
 
     def parse(self, settings: ParserSettings = GIVEN, shard_lines: int = 2, **options) -> int:
         """How many shards were parsed for it."""
-        before, files = self.shards_done, (str(self.text), str(self.out))
-        whole_run.parse(*files, settings, Cluster(), shard_lines, str(self.trees), **options)
+        before, options = self.shards_done, {**options, "shard_lines": shard_lines}
+        paths = {"text": str(self.text), "out": str(self.out), "trees": str(self.trees)}
+        whole_run.parse(ParseRequest(**paths, settings=settings, **options))
         return self.shards_done - before
 
     def work(self, work: LineWork, *rest) -> bool:

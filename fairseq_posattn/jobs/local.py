@@ -1,7 +1,5 @@
 """Process shards on this machine with a process pool."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import logging

@@ -14,25 +14,26 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.criterions import tree_supervised
-from fairseq_posattn.fairseq_plugin.data.label_dictionaries import (
+from fairseq_posattn.fairseq_plugin import criterions
+from fairseq_posattn.fairseq_plugin.label_dictionaries import (
     LabelDictionaries,
     check_folder,
     sizes_for,
 )
-from fairseq_posattn.fairseq_plugin.data.tree_dataset import (
+from fairseq_posattn.fairseq_plugin.models.int8 import quantize
+from fairseq_posattn.fairseq_plugin.patches import trained_on
+from fairseq_posattn.fairseq_plugin.translation_options import (
+    StructuredTranslationConfig,
+    store_canonical,
+)
+from fairseq_posattn.fairseq_plugin.tree_data import (
     JoinedTrees,
     TreeDataset,
     Trees,
+    load_tree_file,
     print_new_trees,
     print_read_trees,
-)
-from fairseq_posattn.fairseq_plugin.data.tree_files import load_tree_file, source_prefixes
-from fairseq_posattn.fairseq_plugin.models.int8 import quantize
-from fairseq_posattn.fairseq_plugin.patches import trained_on
-from fairseq_posattn.fairseq_plugin.tasks.translation_config import (
-    StructuredTranslationConfig,
-    store_canonical,
+    source_prefixes,
 )
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.live.line_trees import NewTrees, SpelledSource, WantedLabels
@@ -90,10 +91,10 @@ class StructuredTranslationTask(TranslationTask):
         """Build the criterion; raise an InputError if it does not fit the model's heads."""
         if getattr(self.cfg, "int8", False):
             raise InputError("--int8 applies to translation only; omit it in training")
-        supervises = getattr(cfg, "_name", None) == tree_supervised.NAME
+        supervises = getattr(cfg, "_name", None) == criterions.NAME
         if supervises != self.learns_from_trees:
             raise InputError(
-                f"the mechanism tree_supervised and --criterion {tree_supervised.NAME} require "
+                f"the mechanism tree_supervised and --criterion {criterions.NAME} require "
                 "each other; "
                 f"{'add the mechanism' if supervises else 'add the criterion'}, or omit both"
             )
@@ -125,13 +126,18 @@ class StructuredTranslationTask(TranslationTask):
         """Load a split, with its trees if a model reads them or no model has been built yet."""
         super().load_dataset(split, epoch, combine, **kwargs)
         prefixes = source_prefixes(self.cfg, split, epoch, combine)
-        if self.cfg.load_alignments and split == self.cfg.train_subset:
-            refuse_no_alignments(self.datasets[split], prefixes[0])
+        needs_alignments = self.cfg.load_alignments and split == self.cfg.train_subset
+        if needs_alignments and self.datasets[split].align_dataset is None:
+            raise InputError(  # fairseq would not report this
+                f"{Path(prefixes[0]).parent}: --load-alignments needs alignments, but the training "
+                "data have none; make the data with posattn prepare --alignments, or omit "
+                "--load-alignments"
+            )
         if self.needs_trees is None and not all(map(exists, prefixes)):
             return
         learns = self.supervises and all(map(exists, prefixes))
         if self.supervises and not learns and split == self.cfg.train_subset:
-            raise InputError(f"{prefixes[0]}: {tree_supervised.NO_TREES_TO_LEARN}")
+            raise InputError(f"{prefixes[0]}: {criterions.NO_TREES_TO_LEARN}")
         if self.needs_trees is not False or learns:
             dataset = self.datasets[split]
             trees = self.load_trees(prefixes, dataset.src)
@@ -244,7 +250,10 @@ class StructuredTranslationTask(TranslationTask):
                 if not hasattr(model.encoder, "needs_tree"):
                     ignore_trees(model)
         if getattr(self.cfg, "int8", False):  # older checkpoints have no such option
-            refuse_scoring(args)
+            if getattr(args, "score_reference", False):  # it needs the unquantised output layer
+                raise InputError(
+                    "--int8 cannot be combined with --score-reference; use only one of them"
+                )
             for model in models:
                 quantize(model)
         return super().build_generator(models, args, *rest, **kwargs)
@@ -261,21 +270,6 @@ class StructuredTranslationTask(TranslationTask):
         """Return the piece separator of the text pipeline, or else --piece-separator."""
         pipeline = self.pipeline()
         return self.cfg.piece_separator if pipeline is None else pipeline.separator
-
-
-def refuse_no_alignments(dataset: Any, prefix: str) -> None:
-    """Raise an InputError if the training set has no alignments; fairseq would not report this."""
-    if dataset.align_dataset is None:
-        raise InputError(
-            f"{Path(prefix).parent}: --load-alignments needs alignments, but the training data "
-            "have none; make the data with posattn prepare --alignments, or omit --load-alignments"
-        )
-
-
-def refuse_scoring(args: Any) -> None:
-    """Raise an InputError for --score-reference, which needs the unquantised output layer."""
-    if getattr(args, "score_reference", False):
-        raise InputError("--int8 cannot be combined with --score-reference; use only one of them")
 
 
 def ignore_trees(model: Any) -> None:

@@ -1,25 +1,22 @@
-"""The fused_adam optimizer: fairseq's Adam with torch's fused kernels.
-
-It is equivalent to --optimizer adam up to rounding errors, and the two optimizers can load each
-other's checkpoints. fairseq adds epsilon to sqrt(v), whereas torch adds it to sqrt(v / c), where c
-= 1 - beta2^t is the bias correction. Therefore epsilon / sqrt(c) is passed to torch. The kernel
-also scales and clips the gradients.
-"""
+"""Optimizers: Adam with fused kernels, and RMSprop."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import torch
 from fairseq import utils
+from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, adam, register_optimizer
+from omegaconf import II
 from torch import Tensor
 from torch.optim.adamw import adamw
 
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -39,7 +36,11 @@ class Alike(NamedTuple):
 
 
 class FusedSteps(adam.Adam):
-    """fairseq's Adam, but one kernel call updates many parameters.
+    """fairseq's Adam, but one call of a fused kernel of torch updates many parameters.
+
+    fairseq adds epsilon to sqrt(v), whereas torch adds it to sqrt(v / c), where c = 1 - beta2^t is
+    the bias correction. Therefore epsilon / sqrt(c) is passed to torch. The kernel also scales and
+    clips the gradients.
 
     factor: the factor by which the next step multiplies all gradients.
     """
@@ -159,6 +160,8 @@ def has_fused_kernel(device: str) -> bool:
 class FairseqAdam(adam.FairseqAdam):
     """fairseq's Adam with fused kernels, or fairseq's own Adam if the device has no such kernel.
 
+    Both are equivalent up to rounding errors, and can load each other's checkpoints.
+
     The class has the same name as fairseq's class, because fairseq restores the optimizer state of
     a checkpoint only if the class names match.
     """
@@ -201,3 +204,39 @@ class FairseqAdam(adam.FairseqAdam):
 def tensors_of(params: list) -> list[Tensor]:
     groups = [p["params"] if isinstance(p, dict) else [p] for p in params]
     return [parameter for group in groups for parameter in group]
+
+
+@dataclass
+class RMSpropConfig(FairseqDataclass):
+    """Options of the rmsprop optimizer."""
+
+    rmsprop_decay: float = option(0.9, "set the decay of the running mean square (default: 0.9)")
+    rmsprop_eps: float = option(
+        1e-7, "add this number to the root of the mean square (default: 1e-7)"
+    )
+    weight_decay: float = option(0.0, "set the coefficient of L2 regularisation (default: 0)")
+    lr: Any = field(default=II("optimization.lr"))
+
+
+@register_optimizer("rmsprop", dataclass=RMSpropConfig)
+class RMSprop(FairseqOptimizer):
+    """torch's RMSprop, with the defaults of Keras: a decay of 0.9 and an epsilon of 1e-7."""
+
+    def __init__(self, cfg: RMSpropConfig, params):
+        super().__init__(cfg)
+        self._optimizer = torch.optim.RMSprop(params, **self.optimizer_config)
+
+    @property
+    def optimizer_config(self) -> dict:
+        """Return the options of torch's optimizer; they override those stored in a checkpoint."""
+        lr = self.cfg.lr
+        return {
+            "lr": lr[0] if hasattr(lr, "__getitem__") else lr,
+            "alpha": self.cfg.rmsprop_decay,
+            "eps": self.cfg.rmsprop_eps,
+            "weight_decay": self.cfg.weight_decay,
+        }
+
+    @property
+    def supports_flat_params(self) -> bool:
+        return True  # each value is updated independently of the others

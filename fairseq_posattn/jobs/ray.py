@@ -1,7 +1,5 @@
 """Process shards on a Ray cluster, one task per shard."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

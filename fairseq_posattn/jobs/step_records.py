@@ -23,10 +23,9 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_whole
-from fairseq_posattn.files.checksums import fingerprint
-from fairseq_posattn.files.files import read_json
+from fairseq_posattn.files.files import fingerprint, read_json
 from fairseq_posattn.files.paths import refuse_file
-from fairseq_posattn.files.progress import say
+from fairseq_posattn.files.terminal import say
 
 File = str | Path
 State = dict[str, Any]  # size and checksum of a file
@@ -37,7 +36,7 @@ def digest(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Made:
+class StepRecord:
     """The record of a result. Without outputs, it only records that the computation has started."""
 
     key: Any
@@ -56,7 +55,7 @@ class Made:
             json.dump(about, file)
 
     @classmethod
-    def read(cls, path: File) -> Made | None:
+    def read(cls, path: File) -> StepRecord | None:
         """Read a record; return None if it is missing or damaged."""
         try:
             found = read_json(path, "")
@@ -67,7 +66,7 @@ class Made:
             return None
         return cls(found["key"], found.get("outputs"), found.get("answer", {}))
 
-    def holds(
+    def matches(
         self, key: object, outputs: Sequence[File], state: Callable[[File], State] = fingerprint
     ) -> bool:
         """Return whether the result has this key and its output files are unchanged."""
@@ -76,10 +75,10 @@ class Made:
         return self.outputs == [state(path) for path in outputs]
 
 
-def made_before(path: File, key: object, outputs: Sequence[File]) -> Made | None:
+def completed_record(path: File, key: object, outputs: Sequence[File]) -> StepRecord | None:
     """Return the record of a result if it is complete, unchanged and has this key, or else None."""
-    found = Made.read(path)
-    return found if found and found.holds(key, outputs) else None
+    found = StepRecord.read(path)
+    return found if found and found.matches(key, outputs) else None
 
 
 class Steps:
@@ -112,16 +111,16 @@ class Steps:
             unless the earlier action had the same options and inputs.
         """
         record = self.records / f"{name}.json"
-        key, before = digest([choices, *map(self.state, inputs)]), Made.read(record)
-        if before and before.holds(key, outputs, self.state):
+        key, before = digest([choices, *map(self.state, inputs)]), StepRecord.read(record)
+        if before and before.matches(key, outputs, self.state):
             self.tell(f"{name}: already done")
             return
         self.tell(f"{name} ...")
         if forget and (before is None or before.key != key):
             forget()
-        Made(key).write(record)
+        StepRecord(key).write(record)
         action()
-        Made(key, [self.state(path) for path in outputs]).write(record)
+        StepRecord(key, [self.state(path) for path in outputs]).write(record)
 
     def state(self, path: File) -> State:
         """Return the size and the checksum of a file.

@@ -1,1 +1,0 @@
-"""Training criterions that the plug-in registers with fairseq."""

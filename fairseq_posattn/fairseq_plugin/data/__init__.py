@@ -1,1 +1,0 @@
-"""fairseq datasets with trees or tags."""

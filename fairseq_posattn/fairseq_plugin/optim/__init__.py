@@ -1,1 +1,0 @@
-"""Optimizers that the plug-in registers with fairseq."""

@@ -1,1 +1,0 @@
-"""Tasks that the plug-in registers with fairseq."""
