@@ -87,17 +87,13 @@ def test_each_mechanism_is_the_same_there_or_refused_by_name(side, use, tmp_path
         {},
         {"encoder_positions": "sequence", "decoder_positions": "sequence"},
         {"encoder_learned_pos": True, "encoder_positions": "sequence"},
-        {"encoder_normalize_before": True, "decoder_normalize_before": True},
         {"encoder_normalize_before": True, "activation_fn": "gelu"},
         {"layernorm_embedding": True, "no_scale_embedding": True},
         {"share_decoder_input_output_embed": True, "decoder_layers": 1},
-        {"cross_attention": "temperature"},
         {"encoder_attention": "relative + temperature + tree_supervised@0"},
         {"encoder_attention": "relative + rope", "decoder_attention": "t5_bias + rope"},
         {"encoder_attention": "relative@0 + t5_bias@1"},
-        {"decoder_attention": "t5_bias@0 + relative@1"},
         {"encoder_attention": "relative(max=3)@0 + rope(base=9)@1"},
-        {"encoder_attention": "relative@1", "encoder_positions": "sequence"},
         {"decoder_attention": "t5_bias@1 + temperature", "decoder_positions": "sequence"},
         {"decoder_attention": "alibi + temperature"},
         {"encoder_attention": "temperature(heads=1|3)@0"},
@@ -120,29 +116,17 @@ def test_a_model_of_fairseq_itself(options, tmp_path):
             {"encoder_attention": "relative", "encoder_positions": "sequence"},
             "--encoder-positions 'sequence' with --encoder-attention 'relative.*positions none",
         ),
-        (
-            {"encoder_positions": "sequence + tree_depth"},
-            r"models that read trees \(sequence \+ tree_d",
-        ),
         ({"cross_attention": "tree_walk"}, r"models that read trees \(.*tree_walk"),
-        (
-            {"encoder_attention": "relative(heads=1)"},
-            "'relative' on only some heads; train it on all",
-        ),
-        (
-            {"decoder_attention": "alibi@1"},
-            "alibi in only some layers; train with it in all layers",
-        ),
+        ({"encoder_attention": "relative(heads=1)"}, "'relative' on only some heads; train it on"),
+        ({"decoder_attention": "alibi@1"}, "alibi in only some layers; train with it in all lay"),
         (
             {"encoder_attention": "tree_supervised(scores=biaffine)@0 + relative@0"},
             "with scores=biaffine in the same layer as",
         ),
         ({"encoder_attention": "relative + t5_bias"}, "'relative' and 't5_bias' in one layer"),
-        ({"decoder_attention": "t5_bias@1 + relative"}, "'relative' and 't5_bias' in one layer"),
         ({"no_cross_attention": True}, "--no-cross-attention; train without it"),
         ({"max_target_positions": 1}, "models with a single position"),
         ({"activation_fn": "tanh"}, "--activation-fn tanh; use one of relu, gelu"),
-        ({"scale_heads": True}, "--scale-heads; train without it"),
     ],
 )
 def test_what_cannot_be_expressed(options, message):
@@ -311,9 +295,7 @@ def changed(name, *change):
     ("damage", "message"),
     [
         (changed("model.bin", b"decoder", b"encoder"), "model.bin was changed"),
-        (lambda folder: (folder / "model.bin").write_bytes(bytes(9999)), "model.bin was"),
         (lambda folder: (folder / "model.bin").unlink(), "model.bin is missing"),
-        (changed("config.json", b"null", b"0.01"), "config.json was changed"),
         (changed("config.json", b'"</s>"', b'"<s>"'), "config.json was changed"),
         (changed("shared_vocabulary.json", b"a", b"e"), "shared_vocabulary.json was"),
         (changed("exported.json", b'"longest": 1024', b'"longest": 9999'), "exported.json was"),
@@ -377,13 +359,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(trained, monkeypatch):
     ("options", "message"),
     [
         (("--lenpen", "nan"), "--lenpen: expected a number from -10 to 10, found 'nan'"),
-        (("--lenpen=-1e30",), "--lenpen: expected a number from"),
         (("--beam", 10**9), "--beam: expected a whole number from 1 to 1,000"),
-        (("--beam", "9" * 5000), "--beam: expected a whole number from 1 to 1,000"),
-        (("--beam", "1_0"), "--beam: expected a whole number from 1 to 1,000"),
         (("--alternatives", 0), "--alternatives: expected a whole number from 1 to 1,000"),
-        (("--batch", 10**20), "--batch: expected a whole number from 1 to 10,000"),
-        (("--threads", "x"), "--threads: expected"),
         (("--threads", "9" * 5000), "--threads: "),
     ],
 )
@@ -396,13 +373,6 @@ def test_numbers_that_make_no_sense(options, message, trained):
 def test_more_threads_than_cores_are_not_used(trained):
     done = posattn("translate", trained / "out", "--threads", 99_999, input=b"ein haus\n")
     assert done.code == 0 and len(done.out.splitlines()) == 1
-
-
-def test_numbers_of_a_program_that_make_no_sense(trained):
-    translator = Translator(trained / "out", threads=1)
-    for options in ({"lenpen": float("nan")}, {"beam": 10**12}):
-        with pytest.raises(InputError, match=r"(choose another --lenpen|use smaller values)"):
-            translator.translate(["ein haus"], **options)
 
 
 def test_it_is_said_at_once_that_ctranslate2_is_missing():

@@ -67,40 +67,36 @@ def test_what_cannot_be_loaded(tmp_path, saved):
     refused(saved, "model.safetensors: cannot read the weights")
 
 
-@pytest.mark.parametrize("name", ["model.encoder.layers.1.fc1.weight", "model.shared.weight"])
-def test_a_missing_weight(saved, name):
-    change_weights(saved, lambda weights: weights.pop(name))
-    of_message = name if "shared" not in name else "lm_head.weight"  # which is tied to it
-    refused(saved, f"the weight '{of_message}' is missing; save the model again")
+def without(part: str):
+    return lambda weights: [weights.pop(key) for key in list(weights) if part in key]
 
 
-def test_missing_weights_of_a_mechanism(saved):
-    change_weights(
-        saved, lambda weights: [weights.pop(key) for key in list(weights) if NAME in key]
-    )
-    refused(saved, f"the weight '.*{NAME}.*' is missing; save the model again")
-
-
-def test_a_weight_with_another_name(saved):
-    def rename(weights):
-        weights["model.encoder.layers.0.posattn"] = torch.zeros(1)
-
-    change_weights(saved, rename)
-    refused(
-        saved,
-        "the weight 'model.encoder.layers.0.posattn' does not belong to the model in config.json",
-    )
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-@pytest.mark.parametrize("part", ["fc1.weight", "relative.keys", "final_logits_bias"])
-def test_weights_that_are_not_finite(saved, part, value):
-    def spoil(weights):
-        key = next(key for key in weights if key.endswith(part))
+def spoilt(end: str, value: float):
+    def change(weights):
+        key = next(key for key in weights if key.endswith(end))
         weights[key].view(-1)[0] = value
 
-    change_weights(saved, spoil)
-    refused(saved, rf"'.*{part}' contains values that are not finite; save the model again")
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without("encoder.layers.1.fc1.weight"), "'.*encoder.layers.1.fc1.weight' is missing"),
+        (without("model.shared.weight"), "'lm_head.weight' is missing"),  # which is tied to it
+        (without(NAME), f"the weight '.*{NAME}.*' is missing; save the model again"),
+        (
+            lambda weights: weights.update({"model.encoder.layers.0.posattn": torch.zeros(1)}),
+            "the weight 'model.encoder.layers.0.posattn' does not belong to the model in config.js",
+        ),
+        (spoilt("fc1.weight", float("nan")), "'.*fc1.weight' contains values that are not finite"),
+        (spoilt("relative.keys", float("inf")), "'.*relative.keys' contains values that are not"),
+        (spoilt("final_logits_bias", float("-inf")), "'.*final_logits_bias' contains values that"),
+    ],
+)
+def test_weights_that_do_not_fit(saved, change, message):
+    change_weights(saved, change)
+    refused(saved, message)
 
 
 def test_a_config_of_fewer_or_more_layers(saved):
@@ -139,12 +135,8 @@ DAMAGED = {
     "no object": ("x", 'the document is "x", expected an object'),
     "another side": ({"both": ENTRY}, '"both" is not known'),
     "no specification": ({"encoder": {"layers": None}}, "encoder.specification is missing"),
-    "a number": ({"encoder": {**ENTRY, "specification": 3}}, "expected text"),
     "an unknown name": ({"encoder": {**ENTRY, "specification": "x"}}, "is called 'x'"),
-    "a text of layers": ({"encoder": {**ENTRY, "layers": "0"}}, 'layers is "0", expected a list'),
-    "true": ({"encoder": {**ENTRY, "layers": [True]}}, r"layers\[0\] is true, expected a whole"),
     "a layer beyond": ({"encoder": {**ENTRY, "layers": [7]}}, "there is no layer 7"),
-    "a list": ({"encoder": [ENTRY]}, "encoder is .*, expected an object"),
     "other shapes": (
         {"encoder": {**ENTRY, "specification": SPECIFICATION.replace("3", "4")}},
         r"relative.keys' has the shape \[1, 7, 8\], but the mechanisms in config.json need \[1, 9,",

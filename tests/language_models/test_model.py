@@ -73,16 +73,6 @@ def test_a_sentence_alone_as_in_a_batch_padded_on_either_side(preset, left):
             torch.testing.assert_close(weights, extra_alone["weights"][0])
 
 
-@pytest.mark.parametrize("preset", MODELS)
-def test_a_later_word_changes_nothing_before_it(preset):
-    model, tokens = build(preset), sentences(9, 9)
-    changed = tokens.clone()
-    changed[:, 6:] = changed[:, 6:] - 3
-    before, after = model(tokens)[0], model(changed)[0]
-    assert torch.equal(before[:, :6], after[:, :6])
-    assert not torch.allclose(before[:, 6:], after[:, 6:])
-
-
 @pytest.mark.parametrize("length", ["maximal", "7"])
 @pytest.mark.parametrize("preset", MODELS)
 def test_word_by_word_as_in_one_pass(preset, length):

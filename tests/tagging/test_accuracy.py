@@ -132,17 +132,6 @@ def test_percentages_over_batches_are_of_all_words():
     assert found["ambiguous_accuracy"] == 66.667
 
 
-def test_batches_logged_one_after_the_other():
-    """As fairseq validates: a reduction for each batch, meters that go on."""
-    with metrics.aggregate() as values:
-        for case in (ONE, TWO, ONE):
-            TaggingCriterion.reduce_metrics([outputs(*case)])
-    found = values.get_smoothed_values()
-    assert found["accuracy"] == 58.333  # 7 of 12
-    assert found["oov_accuracy"] == 50  # 2 of 4
-    assert found["ambiguous_accuracy"] == 60  # 3 of 5
-
-
 def test_processes_that_fairseq_has_summed():
     """Between processes each number is summed before the reduction."""
     logged = [outputs(*case) for case in (ONE, TWO)]

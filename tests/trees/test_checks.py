@@ -5,9 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_posattn.trees.checks import (
-    TreeError,
-    checked_tree,
-    flat_tree,
     tree_fault,
     with_one_root,
 )
@@ -39,11 +36,6 @@ def test_faults(tree, word, what):
     assert fault.what.startswith(what)
 
 
-@given(parents())
-def test_trees_have_no_fault(tree):
-    assert tree_fault(tree) is None
-
-
 @given(st.lists(st.integers(-1, 6), max_size=6))
 def test_every_list_is_a_tree_or_has_a_fault(tree):
     in_range = all(0 <= parent <= len(tree) for parent in tree)
@@ -61,18 +53,6 @@ def test_any_forest_can_be_mended(tree, data):
     roots = data.draw(st.sets(st.integers(0, len(tree) - 1))) if tree else ()
     forest = [0 if k in roots else parent for k, parent in enumerate(tree)]
     assert tree_fault(with_one_root(forest)) is None
-
-
-def test_checked_tree_says_where():
-    assert checked_tree([2, 0], "here") == [2, 0]
-    assert checked_tree([0, 0], "here", "first") == [0, 1]
-    with pytest.raises(TreeError, match=r"^here: the sentence has 2 roots .*--several-roots first"):
-        checked_tree([0, 0], "here")
-
-
-@pytest.mark.parametrize(("words", "tree"), [(0, []), (1, [0]), (4, [0, 1, 1, 1])])
-def test_flat_tree(words, tree):
-    assert flat_tree(words) == tree
 
 
 def test_a_long_chain_takes_no_recursion():

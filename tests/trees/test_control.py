@@ -35,12 +35,6 @@ def test_trees_of_the_words_alone(kind, expected):
         assert found.relations == ["dep" if parent else "root" for parent in expected]
 
 
-def test_the_own_tree_stays():
-    control, given = TreeControl(), sentence()
-    assert not control and control.of(given) is given
-    assert TreeControl("chain") and TreeControl(flip=0.1)
-
-
 def test_a_missing_tree_stays_missing_where_it_is_needed():
     for control in (TreeControl("shuffled"), TreeControl(flip=0.5)):
         assert control.of(sentence(tree=None)).parents is None
@@ -166,12 +160,6 @@ def test_the_seed_and_the_words_decide():
     assert spaces == control.of(Sentence(["1\u2423000", "b", "c", "d", "e", "f"])).parents
 
 
-def test_names_of_files():
-    assert TreeControl("chain").tag == "chain"
-    assert TreeControl("own", 0.25, 2).tag == "own-flip0.25-seed2"
-    assert TreeControl("own", 1e-05).tag == "own-flip0.00001"
-
-
 @pytest.mark.parametrize("flip", [0, 0.0, 1e-05, 3e-20, 0.1, 1 / 3, 1, 1.0])
 def test_a_name_is_read_again(flip):
     control = TreeControl("shuffled", flip, 3)
@@ -189,3 +177,9 @@ def test_a_share_that_no_file_name_could_hold_is_refused():
     with pytest.raises(InputError, match="--flip 1e-300 is too small to change any tree; use 0"):
         TreeControl("random", flip=1e-300)
     assert TreeControl("random", flip=1e-20).tag.endswith("flip0.00000000000000000001")
+
+
+def test_names_of_files():
+    assert TreeControl("chain").tag == "chain"
+    assert TreeControl("own", 0.25, 2).tag == "own-flip0.25-seed2"
+    assert TreeControl("own", 1e-05).tag == "own-flip0.00001"

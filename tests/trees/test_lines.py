@@ -76,25 +76,15 @@ def test_several_roots_first(tmp_path):
 
 BAD = [
     (read_words, "a  b", "the line starts or ends with a space or has two in a row"),
-    (read_words, " a", "the line starts or ends with a space or has two in a row"),
-    (read_words, "a ", "the line starts or ends with a space or has two in a row"),
     (read_parents, "0 x", "'x' is not a whole number; write numbers like 10"),
-    (read_parents, "0 -", "'-' is not a whole number"),
-    (read_parents, "0 01", "'01' is not a whole number"),
-    (read_parents, "0 1_0", "'1_0' is not a whole number"),
     (read_parents, "0 \u0661", "'\u0661' is not a whole number"),
     (read_parents, f"0 {'1' * 4301}", "'111"),
-    (read_parents, "0 5", "the parent of word 2 is 5"),
     (read_parents, "0 0", "the sentence has 2 roots (words 1, 2)"),
     (read_parents, "1", "the sentence has no root"),
-    (read_parents, "0 3 2", "the parents form a cycle: 2 -> 3 -> 2"),
     (read_trees, "0:1 1", "expected parent:pieces for each word, as in '2:1 0:3', found '0:1 1'"),
-    (read_trees, "0:1 1:1:1", "expected parent:pieces for each word, as in '2:1 0:3', found "),
-    (read_trees, "0:1 1:", "'' is not a whole number"),
     (read_trees, "0:1 1:+1", "'+1' is not a whole number"),
     (read_trees, "0:1 1:-1", "word 2 has -1 pieces"),
     (read_trees, "0:1 2:1", "the parents form a cycle: 2 -> 2"),
-    (read_trees, "-", "expected parent:pieces for each word, as in '2:1 0:3', found '-'"),
 ]
 
 

@@ -1,11 +1,7 @@
 """One class holds a sentence with its tree."""
 
-import pickle
-
-import pytest
-
 from fairseq_posattn.trees import Parsed, Sentence
-from fairseq_posattn.trees.sentence import Tags, join_parts, of_tokens
+from fairseq_posattn.trees.sentence import Tags, join_parts
 
 IM_HAUS = Sentence(["in", "dem", "Haus"], [3, 3, 0], [(0, 2, "im")])
 
@@ -19,42 +15,8 @@ def test_tokens():
     assert list(plain.counted_tokens()) == [("a", 1), ("b", 1)]
 
 
-@pytest.mark.parametrize(
-    ("tokens", "counts", "words"),
-    [
-        (["a", "b"], None, ["a", "b"]),
-        (["im", "Haus"], [2, 1], ["im/1", "im/2", "Haus"]),
-        (["Haus", "zum"], [1, 2], ["Haus", "zum/1", "zum/2"]),
-        ([], None, []),
-    ],
-)
-def test_of_tokens(tokens, counts, words):
-    """The names of the words are made up; the tokens come back."""
-    parents = list(range(len(words)))
-    found = of_tokens(tokens, parents, counts)
-    assert (found.words, found.parents) == (words, parents)
-    assert (found.tokens, found.words_of_token) == (tokens, counts)
-
-
 def test_the_name_in_the_readme():
     assert Parsed(["a", "b"], [0, 1]) == Sentence(["a", "b"], [0, 1])
-
-
-def test_escaped():
-    sentence = Sentence(["10 000", "in", "dem"], [0, 1, 1], [(1, 2, "i m")])
-    assert sentence.escaped().tokens == ["10␣000", "i␣m"]
-    assert sentence.tokens == ["10 000", "i m"]
-
-
-def test_flat_and_without_tree():
-    tags = [Tags(upos="X")] * 3
-    sentence = Sentence(IM_HAUS.words, [3, 3, 0], IM_HAUS.multiword, ["a", "b", "root"], tags)
-    flat = sentence.flat("why")
-    assert (flat.parents, flat.relations, flat.note) == ([0, 1, 1], ["root", "dep", "dep"], "why")
-    assert flat.tags == tags and flat.tokens == sentence.tokens
-    assert [tag.upos for tag in Sentence(["a", "b"]).flat().tags] == ["_", "_"]
-    bare = sentence.without_tree("so")
-    assert (bare.parents, bare.relations, bare.note) == (None, None, "so")
 
 
 def test_join_parts():
@@ -71,8 +33,3 @@ def test_join_parts():
     assert [tag.lemma for tag in joined.tags] == ["A", "B", "_", "_", "_", "_"]
     assert joined.note == "two"
     assert join_parts([]) == Sentence([], [], relations=[], tags=[])
-
-
-def test_pickling():
-    """A parser in another process sends sentences."""
-    assert pickle.loads(pickle.dumps(IM_HAUS)) == IM_HAUS

@@ -85,14 +85,6 @@ def test_labels_are_read_where_they_are_asked_for(tmp_path):
     assert copy.read(order)[0]["tag"].tolist() == [3, 3, 7, 8, 9]
 
 
-def test_labels_that_were_cut_off(tmp_path):
-    prefix, _, _ = write_labelled(tmp_path)
-    file = bin_path(prefix)
-    file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(TreeError, match="the file has 35 bytes instead of 36"):
-        TreeFile(prefix)
-
-
 def test_trees_without_labels_are_of_version_2(tmp_path):
     """Programs of before read them, and they are no larger than before."""
     prefix, _, _ = write_trees(tmp_path)
@@ -124,13 +116,6 @@ def test_other_trees_of_the_same_size_are_refused(tmp_path):
         TreeFile(prefix)
 
 
-def test_an_empty_corpus(tmp_path):
-    prefix, source, source_file = write_trees(tmp_path, [])
-    trees = TreeFile(prefix)
-    trees.check([source_file], source)
-    assert len(trees) == 0 and len(trees.read(np.array([], int))[0]) == 0
-
-
 def test_nothing_appears_before_the_end(tmp_path):
     prefix = str(tmp_path / "x")
     with pytest.raises(RuntimeError), TreeWriter(prefix) as writer:
@@ -153,7 +138,6 @@ def change(source, source_file):
         ),
         (lambda s: [s[0], *s], "4 trees for 5 sentences (the first difference is in sentence 2)"),
         (lambda s: [s[0], s[1], s[3], s[2]], "the first difference is in sentence 3"),
-        (lambda s: [s[0] + 1, *s[1:]], "the first difference is in sentence 1"),
         (lambda s: [s[0][1:], *s[1:]], "the first difference is in sentence 1"),
     ],
 )

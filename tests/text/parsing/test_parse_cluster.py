@@ -129,15 +129,6 @@ def test_the_number_of_a_job(said):
         job_id("sorry\n")
 
 
-def test_without_options(slurm, given, tmp_path):
-    """The cluster's own partition, and as many tasks at once as it has room for."""
-    printed = slurm.parse(*given, "--out", tmp_path / "out.conllu").stdout
-    [shards, _] = slurm.submitted()
-    assert shards["options"]["array"] == "0-2"
-    assert "partition" not in shards["options"]
-    assert f"their logs are in {tmp_path}/out.conllu.parts/logs/slurm_logs" in printed
-
-
 def test_jobs_do_not_inherit_the_job_that_they_were_submitted_from(slurm, given, tmp_path):
     """What the user set for all jobs is kept."""
     of_the_job = {"SLURM_JOB_ID": "7", "SLURM_MEM_PER_NODE": "1500", "SLURM_CPUS_PER_TASK": "8"}
@@ -193,10 +184,7 @@ def test_a_machine_without_slurm(given, tmp_path):
         ("echo '1 cpu parse R 0:01 1 n1'", "of an earlier run are still queued or running"),
         ("echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", None),
         ("exit 0", None),
-        (
-            "echo slurm_load_jobs error: Unable to contact slurm controller >&2; exit 1",
-            "cannot determine",
-        ),
+        ("echo slurm_load_jobs error: Unable to contact slurm >&2; exit 1", "cannot determine"),
         ("exit 7", "cannot determine"),
     ],
 )

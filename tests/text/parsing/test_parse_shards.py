@@ -100,13 +100,6 @@ def test_parts_that_are_kept(files):
     assert files.parse() == 0 and not files.parts.exists()
 
 
-def test_names_of_files_do_not_matter(files, tmp_path):
-    files.parse()
-    files.trees = files.trees.rename(tmp_path / "moved.conllu")
-    files.text = files.text.rename(tmp_path / "moved")
-    assert files.parse() == 0
-
-
 CHANGES = {
     "another result": lambda f: f.out.write_bytes(f.out.read_bytes().replace(b"\t0\t", b"\t1\t")),
     "no result": lambda f: f.out.unlink(),
@@ -127,6 +120,13 @@ def test_what_is_not_as_it_was_is_parsed_anew(files, change):
     assert files.parse() == SHARDS
     assert files.parse(replace(GIVEN, max_words=9)) == SHARDS
     assert files.parse(replace(GIVEN, max_words=9)) == 0
+
+
+def test_names_of_files_do_not_matter(files, tmp_path):
+    files.parse()
+    files.trees = files.trees.rename(tmp_path / "moved.conllu")
+    files.text = files.text.rename(tmp_path / "moved")
+    assert files.parse() == 0
 
 
 def test_parts_of_another_parse_are_left_alone(files):
@@ -224,14 +224,6 @@ def test_a_damaged_shard_is_noticed_and_repaired(half, damage):
     assert not half.out.exists() and half.planned().pending() == [2]
     assert half.parse() == 1
     half.ends_as_undisturbed()
-
-
-def test_notes_that_are_not_as_they_were_written(half):
-    marker = half.planned().marker(2)
-    about = json.loads(marker.read_text())
-    marker.write_text(json.dumps({**about, "answer": {"notes": [1]}}))
-    with pytest.raises(InputError, match="done/00002: the outputs of this shard are missing or"):
-        half.parse()
 
 
 def test_a_damaged_copy_of_the_source_is_noticed(half):
@@ -333,24 +325,14 @@ def test_what_failed(half):
     [
         ("\n \n", "empty"),
         ("srun: error: n1: task 0: Exited with exit code 1\n", "srun: error: n1: task 0: Exited"),
-        ("working\nsrun: error: n1: task 0: Killed\n", "srun: error: n1: task 0: Killed"),
-        (
-            "slurmstepd-n1: error: *** STEP 6.0 ON n1 CANCELLED\nsrun: error: n1: x\n",
-            "slurmstepd-n1",
-        ),
-        ("x" * 1000, "x" * 150),
+        ("slurmstepd-n1: error: *** STEP CANCELLED\nsrun: error: n1: x\n", "slurmstepd-n1"),
     ],
 )
 def test_the_last_line_of_a_log(half, log, line):
     assert failed(half, {0: log}, per_task=2)[1].startswith(f"12_0.out: {line}")
 
 
-def test_many_that_failed(half):
-    lines = failed(half, {}, shards=[1] * 40)
-    assert len(lines) == 12 and lines[-1] == "30 more tasks failed"
-
-
-@pytest.mark.parametrize("content", ["[]", '{"x": 1}', '{"shards": 3}', '{"array": 7}', ""])
+@pytest.mark.parametrize("content", ["[]", '{"array": 7}', ""])
 def test_a_damaged_list_of_jobs(half, content):
     (half.parts / "logs/jobs.json").write_text(content)
     with pytest.raises(InputError, match=r"jobs\.json: .*remove it if squeue shows no job"):

@@ -119,10 +119,7 @@ def test_damage_is_named_with_its_line(tmp_path, row, place, what):
     [
         ({"a-ud-train.conllu": TREE}, "*-ud-dev.conllu: expected one file, found no such"),
         ({"a-ud-train.conllu": TREE, "b-ud-train.conllu.xz": b""}, "a-ud-train.conllu, b-ud"),
-        (
-            {"a-ud-train.conllu": TREE, "a-ud-dev.conllu": ["# nothing", ""]},
-            "contains no sentences",
-        ),
+        ({"a-ud-train.conllu": TREE, "a-ud-dev.conllu": ["# nothing", ""]}, "no sentences"),
     ],
 )
 def test_a_folder_without_the_files_is_refused(tmp_path, files, what):
