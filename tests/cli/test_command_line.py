@@ -41,17 +41,10 @@ def ended(capsys, error: BaseException) -> str:
 
 
 @pytest.mark.parametrize(
-    "error",
-    [
-        InputError("text:3: bad; mend it"),
-        TreeError("text:3: bad; mend it"),
-        SpecificationError("text:3: bad; mend it"),
-        CheckpointError("text:3: bad; mend it"),
-        OSError("text:3: bad; mend it"),
-    ],
+    "kind", [InputError, TreeError, SpecificationError, CheckpointError, OSError]
 )
-def test_errors_of_ours_are_printed_as_they_are(capsys, error):
-    assert ended(capsys, error) == "error: text:3: bad; mend it"
+def test_errors_of_ours_are_printed_as_they_are(capsys, kind):
+    assert ended(capsys, kind("text:3: bad; mend it")) == "error: text:3: bad; mend it"
 
 
 def test_a_line_break_or_control_character_does_not_break_the_line(capsys):
@@ -239,22 +232,7 @@ class Numbers:
     s: float = option("share", 0.0, between(0.0, 1.0))
 
 
-ODD = [
-    "1_0",
-    "１０",
-    "１.5",
-    "٣",
-    "²",
-    "+1",
-    "01",
-    " 1",
-    "",
-    "1e400",
-    "nan",
-    "-inf",
-    "--",
-    "9" * 400,
-]
+ODD = ["1_0", "１.5", "٣", "²", "+1", "01", " 1", "", "1e400", "nan", "-inf", "--", "9" * 400]
 
 
 @pytest.mark.parametrize("odd", ODD)

@@ -142,14 +142,6 @@ def test_the_gradient_of_the_table_goes_to_a_total():
     torch.testing.assert_close(total.take(), expected)
 
 
-def test_projected_features_have_one_backward_pass():
-    features, table, targets = projected_example()
-    loss, _ = projected_cross_entropy(features, table, targets, 0.1, IGNORED)
-    loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="call it only once"):
-        loss.backward()
-
-
 def test_projected_features_without_a_gradient_or_without_any_target():
     features, table, targets = projected_example()
     expected = smoothed_cross_entropy(features @ table.T, targets, 0.1, IGNORED)

@@ -104,10 +104,8 @@ def test_the_canonical_form_reads_back(options):
         ("pool=Largest", "pool", Pool.LARGEST),
         ("pool=average", "pool", Pool.MEAN),
         ("limit=None", "limit", None),
-        ("limit=-4", "limit", -4),
         ("share=1e-5", "share", 1e-5),
         ("sizes=7|5|5", "sizes", (7, 5, 5)),  # in this order, and a value may stand twice
-        ("sizes=4", "sizes", (4,)),
         ("sizes=|", "sizes", ()),
         ("word=a=b", "word", "a=b"),
     ],
@@ -121,19 +119,12 @@ def test_what_else_is_read(text, name, value):
     [
         ("flag=1", "true or false"),
         ("count=x", "a whole number"),
-        ("count=1.5", "a whole number"),
-        ("count=none", "a whole number"),
         ("share=much", "a number"),
         ("pool=sum", "one of mean, largest, average"),
         ("limit=x", "none, or a whole number"),
         ("maybe_pool=x", "none, or one of mean, largest, average"),
         ("sizes=3|x", "values joined by '|', each a whole number"),
-        ("sizes=3-5", "values joined by '|', each a whole number"),
-        ("sizes=3||5", "values joined by '|', each a whole number"),
         ("ends=1", "2 values joined by '|': a number, a number"),
-        ("ends=1|2|3", "2 values joined by '|': a number, a number"),
-        ("ends=|", "2 values joined by '|': a number, a number"),
-        ("gaps=3|x", "values joined by '|', each none, or a whole number"),
         ("later=a||b", "values joined by '|', each text"),
     ],
 )
@@ -148,7 +139,6 @@ def test_an_error_names_option_value_and_what_is_allowed(text, expected):
     [
         ("count=65537", "count=65537"),
         ("count=-999999999999", "count=-999999999999"),
-        ("limit=999999999999", "limit=999999999999"),
         ("sizes=3|999999999999", "sizes=[3, 999999999999]"),
         ("count=" + "9" * 4000, "count=" + "9" * 40 + "..."),
     ],
@@ -177,14 +167,9 @@ def test_absurd_numbers_of_layers_and_heads(numbers):
             "relative(max=999999999999)",
             "max=999999999999 is out of range; use a whole number up to 65,536",
         ),
-        (
-            "block(size=999999999999)",
-            "size=999999999999 is out of range; use a whole number up to 65,536",
-        ),
         ("convolved_1d(t=60000)", "t=60000 is too large, .*each head would have t × t parameters"),
         ("direct_absolute(t=60000)", "use a t up to 4,096"),
         ("cnn(layers=60000)", "layers=60000: expected 1 to 32"),
-        ("tree_gcn(layers=60000)", "layers=60000: expected 1 to 32"),
         ("cnn(kernel=59999, separable=false)", "kernel=59999: expected an odd number below 1024"),
     ],
 )
@@ -224,7 +209,6 @@ class Nothing(enum.Enum):
     [
         (dict, "dict is not one of bool, int, float, str, an enum.Enum"),
         (dict[str, int], "is not one of bool, int, float"),
-        (int | str, "is not one of bool, int, float"),
         (int | str | None, "is not one of bool, int, float"),
         (tuple, "is not one of bool, int, float"),
         (tuple[tuple[int, ...], ...], "a tuple cannot contain tuples"),

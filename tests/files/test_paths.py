@@ -4,7 +4,6 @@ import codecs
 import contextlib
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -56,16 +55,6 @@ def test_what_reads_once_takes_a_pipe(sound, tmp_path):
     with piped(text / "train.de") as pipe, piped(text / "codes") as codes:
         end_of(SEGMENT, "apply", pipe, "--codes", codes, "--out", tmp_path / "pieces")
     assert (tmp_path / "pieces").read_text() == (sound / "pieces.de").read_text()
-
-
-def test_a_pipe_of_the_shell_that_is_read_twice(sound, tmp_path):
-    command = (
-        f"exec {sys.executable} -m fairseq_posattn.cli.project --words <(cat text/train.words) "
-        f"--parents text/train.parents --pieces pieces.de --out {tmp_path}/out"
-    )
-    result = subprocess.run(["bash", "-c", command], cwd=sound, capture_output=True, text=True)
-    assert result.returncode == 1 and "several times; write it to a file first" in result.stderr
-    assert not (tmp_path / "out").exists()
 
 
 def project(sound: Path, out: Path, **changed) -> str:

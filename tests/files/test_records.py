@@ -1,7 +1,6 @@
 """JSON that must be what a dataclass says, and numbers that must be written plainly."""
 
 import copy
-import json
 import pickle
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -59,42 +58,22 @@ def test_defaults_stand_in_for_what_is_missing():
     assert record(LEAST) == Outer(1, Inner("x"))
 
 
-def test_everything_is_taken():
-    document = {
-        **LEAST,
-        **{"share": 1, "use": False, "note": "n", "rest": {"a": [1]}},
-        "parts": [{"name": "y", "kind": "b"}],
-    }
-    found = record(json.loads(json.dumps(document)))
-    assert found == Outer(1, Inner("x"), 1, False, "n", [Inner("y", "b")], {"a": [1]})
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"count": "1"}, 'count is "1", expected a whole number'),
         ({"count": True}, "count is true, expected a whole number"),
-        ({"count": 1.0}, "count is 1.0, expected a whole number"),
-        ({"count": None}, "count is null, expected a whole number"),
         ({"count": 0}, "count is 0, expected at least 1"),
         ({"use": "false"}, 'use is "false", expected true or false'),
-        ({"use": 0}, "use is 0, expected true or false"),
         ({"share": float("nan")}, "share is NaN, expected a number"),
-        ({"share": float("inf")}, "share is Infinity, expected a number"),
-        ({"share": True}, "share is true, expected a number"),
         ({"note": 1}, "note is 1, expected text"),
-        ({"note": "a\0b"}, "note is .*, expected text"),
         ({"note": "\ud800"}, "note is .*, expected text"),
         ({"note": "forbidden"}, "the note is forbidden"),
-        ({"inner": []}, r"inner is \[\], expected an object"),
         ({"inner": {}}, "inner.name is missing"),
         ({"inner": {"name": "../x"}}, 'inner.name is "../x", expected a name without a folder'),
-        ({"inner": {"name": ".."}}, "expected a name without a folder"),
         ({"inner": {"name": "x", "kind": "c"}}, 'inner.kind is "c", expected a or b'),
         ({"inner": {"name": "x", "new": 1}}, 'inner."new" is not known to this version'),
-        ({"parts": {}}, "parts is {}, expected a list"),
         ({"parts": [{"name": "x"}, 1]}, r"parts\[1\] is 1, expected an object"),
-        ({"rest": []}, r"rest is \[\], expected an object"),
         ({"new": "x" * 999}, '"new" is not known to this version'),
         ({"use": "x" * 999}, r'use is "xxx.{0,40}\.\.\., expected'),
     ],
@@ -102,18 +81,6 @@ def test_everything_is_taken():
 def test_what_does_not_fit_is_named(changes, message):
     with pytest.raises(InputError, match=f"^file.json: .*{message}.*; make it again$"):
         record({**LEAST, **changes})
-
-
-@pytest.mark.parametrize("document", [None, [], 1, "x", True])
-def test_another_document(document):
-    with pytest.raises(InputError, match=r"^file.json: the document is .*, expected an object"):
-        record(document)
-
-
-@pytest.mark.parametrize("missing", LEAST)
-def test_a_missing_key(missing):
-    with pytest.raises(InputError, match=f"{missing} is missing"):
-        record({key: value for key, value in LEAST.items() if key != missing})
 
 
 Small = Annotated[int, Limit(lambda value: value in (1, 2), "1 or 2")]
@@ -159,12 +126,8 @@ def test_an_open_record_passes_over_other_keys():
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([], r"parts is \[\], expected an object"),
-        ({"a": 1}, "parts.a is 1, expected an object"),
         ({"a": {}}, "parts.a.from is missing"),
         ({"a": {"from": 3}}, "parts.a.from is 3, expected 1 or 2"),
-        ({"a": {"from": "1"}}, 'parts.a.from is "1", expected 1 or 2'),
-        ({"a": {"from": 1, "sizes": None}}, "parts.a.sizes is null, expected a list"),
         ({"a": {"from": 1, "sizes": [1, 7]}}, r"parts.a.sizes\[1\] is 7, expected 1 or 2"),
         ({"a": {"from": 1, "sizes": [1, 2]}}, "parts.a: sizes that cannot be"),
     ],

@@ -63,14 +63,8 @@ def averaged(folder: Path) -> dict[str, list]:
     return {name: parameter.tolist() for name, parameter in model.items()}
 
 
-add(
-    "checkpoints",
-    build,
-    "run/checkpoint*.pt",
-    [*BYTES, *[within_a_tensor] * 5],
-    "averaged.pt",
-    result=averaged,
-)(command)
+CHECKPOINTS = ("checkpoints", build, "run/checkpoint*.pt", [*BYTES, *[within_a_tensor] * 5])
+add(*CHECKPOINTS, "averaged.pt", result=averaged)(command)
 
 
 RECONSTRUCT, SCALAR = (found.__reduce__()[0] for found in (np.zeros(1), np.float64(1)))

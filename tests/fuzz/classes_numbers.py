@@ -8,14 +8,7 @@ from pathlib import Path
 from random import Random
 
 from .classes_checkpoints import build as build_checkpoints
-from .corpora import (
-    TARGET,
-    WORDS,
-    copy_binarised,
-    learn_merges,
-    translation_model,
-    write_text,
-)
+from .corpora import TARGET, WORDS, copy_binarised, learn_merges, translation_model, write_text
 from .registry import Command, add, program
 
 ODD = ["nan", "inf", "-inf", "-1", "-0", "0", "00", "1", "2", "1e308", "-1e308", "1e309", "1e-320"]

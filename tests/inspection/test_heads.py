@@ -55,6 +55,10 @@ def test_the_figures_of_each_head():
     for head in record.heads:
         expected = by_loops(weights, head.layer, head.head)
         assert (head.entropy, head.distance, head.tree_edges) == pytest.approx(expected)
+    sums.add(weights)  # the same sentence again
+    assert [h.entropy for h in sums.record().heads] == pytest.approx(
+        [h.entropy for h in record.heads]
+    )
     # the words 2, 3 and 4 have their parent or a child right before them: 1-2, 2-3, 3-4
     assert record.neighbours == 3 / 4 and record.words == 4
 
@@ -72,28 +76,16 @@ def test_words_without_pieces_are_left_out():
     assert sums.words == 4
 
 
-def test_sentences_count_by_their_queries_and_words():
-    """Two sentences that are the same one give its figures; without a tree there is no share."""
-    weights, once, twice = random_weights(), HeadStatistics(), HeadStatistics()
-    for sums, times in ((once, 1), (twice, 2)):
-        for _ in range(times):
-            sums.add(weights)
-    one, two = once.record(), twice.record()
-    assert [h.entropy for h in one.heads] == pytest.approx([h.entropy for h in two.heads])
-    assert one.heads[0].tree_edges is None and one.neighbours is None
-    once.add_tree(weights[..., :2, :2], [1], [0])  # one word has no other one
-    assert once.words == 0
-    with pytest.raises(InputError, match="the subset is empty; choose another"):
-        HeadStatistics().record()
-
-
 def test_weights_above_one_are_shares_of_their_sum():
     """Convolved attention need not sum to 1."""
     sums = HeadStatistics()
     sums.add(3 * random_weights())
     expected = by_loops(random_weights(), 0, 0)
-    found = sums.record().heads[0]
-    assert (found.entropy, found.distance) == pytest.approx(expected[:2])
+    record = sums.record()
+    assert (record.heads[0].entropy, record.heads[0].distance) == pytest.approx(expected[:2])
+    assert record.heads[0].tree_edges is None and record.neighbours is None  # without a tree
+    with pytest.raises(InputError, match="the subset is empty; choose another"):
+        HeadStatistics().record()
 
 
 def test_what_a_decoder_predicts_of_the_source(toy_data, tmp_path):

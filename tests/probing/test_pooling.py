@@ -12,8 +12,6 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_posattn.inspection.model import Loaded
 from fairseq_posattn.probing import encoding, words
 from fairseq_posattn.probing.encoding import SentenceEncoder
-from fairseq_posattn.probing.probe import Probing
-from fairseq_posattn.probing.request import ProbeRequest
 from fairseq_posattn.probing.words import POOLINGS, cached, of_sentences
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE, PLUGIN
@@ -149,7 +147,7 @@ def test_alone_as_in_a_batch(name, pooling, encoder_called, sentences, tmp_path)
     assert spread > 1e-3  # the vectors of different sentences differ by more than noise
 
 
-@pytest.mark.parametrize("name", ["tree", "tree, padded on the right", "stock", "lstm"])
+@pytest.mark.parametrize("name", ["tree", "lstm"])
 def test_small_batches_and_chunks_change_nothing(
     name, encoder_called, sentences, tmp_path, monkeypatch
 ):
@@ -220,34 +218,11 @@ def test_a_layer_norm_at_the_end_belongs_to_the_top(encoder_called, sentences, t
         assert (norm(between) - between).abs().max() > 0.1
 
 
-def probing(layer):
-    return Probing(ProbeRequest(data=None, layer=layer))
-
-
-def test_names_of_layers():
-    given = np.random.default_rng(1).random((5, 4, 3), dtype=np.float32)
-    parts = {layer: probing(layer).layers(given) for layer in ("top", "all", "mix", "0", "1", "2")}
-    assert parts["all"].keys() == {"0", "1", "2"}
-    assert parts["mix"].keys() == {"mix"} and parts["mix"]["mix"].shape == (5, 3, 3)
-    for number in range(3):
-        layer = str(number)
-        np.testing.assert_array_equal(parts[layer][layer], given[:, number])
-        np.testing.assert_array_equal(parts["all"][layer], given[:, number])
-        np.testing.assert_array_equal(parts["mix"]["mix"][:, number], given[:, number])
-    np.testing.assert_array_equal(parts["top"]["top"], given[:, 2])
-
-
-def recurrent_states(encoder, text):
-    """Return what fairseq's recurrent encoder gives for one sentence, T C."""
-    tokens = torch.tensor([[*ids_of(encoder, text), encoder.task.source_dictionary.eos()]])
-    with torch.no_grad():
-        states = encoder.encoder(tokens, torch.tensor([tokens.shape[1]]))[0]
-    return states[:, 0].numpy()
-
-
 def test_a_recurrent_encoder_shows_its_top_layer(encoder_called, sentences, tmp_path):
     encoder = encoder_called("lstm")
     found = vectors_of(encoder, sentences, tmp_path, "last")
     for number, text in enumerate(sentences.texts):
-        states = recurrent_states(encoder, text)
-        np.testing.assert_allclose(found[number, -2, :24], states[-2], **NOISE)
+        tokens = torch.tensor([[*ids_of(encoder, text), encoder.task.source_dictionary.eos()]])
+        with torch.no_grad():
+            states = encoder.encoder(tokens, torch.tensor([tokens.shape[1]]))[0][:, 0]
+        np.testing.assert_allclose(found[number, -2, :24], states[-2].numpy(), **NOISE)

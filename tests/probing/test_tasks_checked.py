@@ -120,7 +120,7 @@ def unbalanced_test(rows):
         (lambda rows: [[row[0], "O", row[2]] for row in rows], "all sentences have the same label"),
     ],
 )
-@pytest.mark.parametrize("file", ["past_present", "tree_depth", "bigram_shift"])
+@pytest.mark.parametrize("file", ["tree_depth", "bigram_shift"])
 def test_a_planted_fault_is_found(file, plant, words, tmp_path):
     folder = written(tmp_path, file, plant(rows_of(file)))
     if file == "tree_depth" and plant is unbalanced_test:  # SentEval's own file is uneven
@@ -142,14 +142,12 @@ def test_labels_that_chance_made_uneven_are_no_fault(tmp_path):
 
 
 @pytest.mark.parametrize("change", [str.upper, lambda text: text.replace(" ", "   ")])
-@pytest.mark.parametrize("split", ["va", "te"])
-def test_a_sentence_in_capitals_or_with_spaces_is_the_same_sentence(split, change, tmp_path):
+def test_a_sentence_in_capitals_or_with_spaces_is_the_same_sentence(change, tmp_path):
     rows = rows_of("past_present")
-    shouted = [split, rows[0][1], change(rows[0][2])]
-    found = faults_of(written(tmp_path, "past_present", [*rows, shouted]))
-    assert any("share 1 sentence(s)" in fault for fault in found)
-    found = faults_of(written(tmp_path, "past_present", [*rows, ["tr", *shouted[1:]]]))
-    assert any("1 sentence(s) occur more than once in train" in fault for fault in found)
+    for split, fault in (("va", "share 1 sentence(s)"), ("tr", "occur more than once in train")):
+        shouted = [split, rows[0][1], change(rows[0][2])]
+        found = faults_of(written(tmp_path, "past_present", [*rows, shouted]))
+        assert any(fault in one for one in found)
 
 
 BOTH_FORMS = {
@@ -224,12 +222,8 @@ GOOD = b"tr\tO\ta good line\n"
     "line, words",
     [
         (b"tr\tO a sentence\n", "the line has 2 column(s)"),
-        (b"\n", "the line has 1 column(s)"),
         (b"tr O a sentence\n", "the line has 1 column(s)"),
-        (b"tr\tO\t  \n", "the line has 2 column(s)"),
         (b"train\tO\ta sentence\n", "the split is 'train'; write tr, va or te"),
-        (b"\tO\ta sentence\n", "the split is ''; write tr, va or te"),
-        (b"TR\tO\ta sentence\n", "the split is 'TR'"),
         (b"tr\t\ta sentence without a label\n", ""),
         (b"tr\tO\tnot \xff UTF-8\n", "the line is not UTF-8"),
     ],
@@ -239,13 +233,8 @@ def test_malformed_lines_are_refused(line, words, tmp_path):
     path.write_bytes(GOOD + GOOD.replace(b"good", b"better") + line + GOOD)
     code, said = called("--check", tmp_path)
     assert (code, said.count("\n")) == (1, 1) and said.startswith(f"error: {path}:3: {words}")
-
-
-def test_an_empty_file_is_refused(tmp_path):
-    (tmp_path / "bigram_shift.txt").write_text("")
-    code, said = called("--check", tmp_path)
-    assert (code, said.count("\n")) == (1, 1)
-    assert said.startswith(f"error: {tmp_path}/bigram_shift.txt is empty")
+    path.write_text("")
+    assert called("--check", tmp_path)[1].startswith(f"error: {path} is empty")
 
 
 @pytest.mark.parametrize(
@@ -256,10 +245,8 @@ def test_an_empty_file_is_refused(tmp_path):
             ["--check", "empty"],
             "empty contains no probing task; specify a folder with at least one of sent",
         ),
-        (["--check", "empty/../file.txt"], "file.txt is not a folder"),
         (["--check", "good", "--task", "SentLen"], "good contains no sentence_length.txt"),
         (["--check", "good", "--task", "BShift", "Nothing"], "there is no probing task 'Nothing'"),
-        (["--check", "good", "--out", "new"], "--check builds no tasks"),
         (["corpus.conllu", "--check", "good"], "--check builds no tasks"),
     ],
 )
@@ -326,31 +313,17 @@ FEW = ["--min-sentences", "10"]
         (["corpus.conllu", "--out", "new", *FEW, "--task", "Tense"], "Tense: 0 sentences are left"),
         (["corpus.conllu", "--out", "new", *FEW, "--task", "Nothing"], "no probing task 'Nothing'"),
         (["corpus.conllu", "--out", "new", *FEW, "--task", "TopConst"], "TopConst cannot be built"),
-        (
-            ["corpus.conllu", "--out", "new", *FEW, "--task", "SentLen", "top_constituents"],
-            "TopConst cannot be built",
-        ),
         (["corpus.conllu", "--out", "old", *FEW], "old: the folder already exists"),
         (["corpus.conllu", "--out", "corpus.conllu", *FEW, "--overwrite"], "this is not a folder"),
         (
             ["corpus.conllu", "--out", "new", "--form-counts", "5", "4"],
             "--form-counts 5 4: LOW exceeds HIGH; swap them",
         ),
-        (
-            ["corpus.conllu", "--out", "new", "--odd-counts", "41", "40"],
-            "--odd-counts 41 40: LOW exceeds HIGH; swap them",
-        ),
         (["no_trees.conllu", "--out", "new", *FEW], "no_trees.conllu: no sentence has a tree"),
         (["empty.conllu", "--out", "new", *FEW], "empty.conllu contains no sentences"),
         (["missing.conllu", "--out", "new", *FEW], "missing.conllu: No such file or directory"),
-        (
-            ["corpus.conllu", "missing.conllu", "--out", "new", *FEW],
-            "missing.conllu: No such file or directory",
-        ),
         (["two_roots.conllu", "--out", "new", *FEW], "two_roots.conllu:"),
         (["columns.conllu", "--out", "new", *FEW], "CoNLL-U has 10 columns"),
-        (["corpus.conllu"], "give CoNLL-U files and --out FOLDER"),
-        (["--out", "new"], "give CoNLL-U files and --out FOLDER"),
         ([], "give CoNLL-U files and --out FOLDER"),
         (["no_trees.conllu", "--out", "old", *FEW, "--overwrite"], "no sentence has a tree"),
     ],
@@ -366,14 +339,7 @@ def test_refusals_leave_nothing_behind(arguments, words, here):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        ["--seed", "-1"],
-        ["--min-sentences", "0"],
-        ["--sizes", "1", "2"],
-        ["--sizes", "1", "2", "0"],
-        ["--shares", "70", "30"],
-        ["--several-roots", "last"],
-    ],
+    [["--seed", "-1"], ["--sizes", "1", "2"], ["--sizes", "1", "2", "0"], ["--several-roots", "x"]],
 )
 def test_options_that_cannot_be(options, here):
     before = everything(here)
@@ -395,13 +361,12 @@ def test_tasks_that_are_too_small_are_left_out_and_named(here):
     assert "0 sentences are left, fewer than 10" in record["refused"]["Tense"]
 
 
-@pytest.mark.parametrize("least, is_made", [(60, True), (61, False)])
-def test_the_least_number_of_sentences(least, is_made, here):
+def test_the_least_number_of_sentences(here):
     """There are 20 sentences of each of three lengths, and all of them are taken."""
-    options = ["--task", "SentLen", "--min-sentences", least]
-    code, said = called("corpus.conllu", "--out", "new", *options)
-    assert (code == 0) == is_made == Path("new").exists()
-    assert ("60 sentences are left, fewer than 61" in said) != is_made
+    options = ["corpus.conllu", "--out", "new", "--task", "SentLen", "--min-sentences"]
+    code, said = called(*options, 61)
+    assert code == 1 and "60 sentences are left, fewer than 61" in said
+    assert called(*options, 60)[0] == 0
 
 
 def test_a_folder_is_replaced_only_if_asked(here):
@@ -410,13 +375,7 @@ def test_a_folder_is_replaced_only_if_asked(here):
     assert code == 1 and "--overwrite" in said and Path("old/kept.txt").exists()
     code, _ = called(*options, "--overwrite")
     assert code == 0
-    names = {str(path.relative_to("old")) for path in Path("old").rglob("*")}
-    assert names == {
-        "sentence_length.txt",
-        "tasks.json",
-        "trees",
-        "trees/sentence_length.conllu.xz",
-    }
+    assert Path("old/sentence_length.txt").exists() and not Path("old/kept.txt").exists()
     (here / "blank").mkdir()  # an empty folder is as good as none
     assert called(*options[:2], "blank", *options[3:])[0] == 0
 

@@ -294,11 +294,11 @@ def paths(parents, width):
 
 def test_a_tree_that_vectors_hold_is_found():
     trees, vectors = [], []
-    for seed in range(400):
+    for seed in range(250):
         parents = tree_of(5 + seed % 4, seed)
         trees.append(WordTree.of(sentence_of(parents), [1] * len(parents)))
         vectors.append(paths(parents, 8))
-    parts = [slice(0, 300), slice(300, 350), slice(350, 400)]
+    parts = [slice(0, 200), slice(200, 225), slice(225, 250)]
     train, dev, test = (Sentences(trees[p], np.concatenate(vectors[p])) for p in parts)
     for depth, figure in ((False, "uuas"), (True, "root")):
         with pytest.MonkeyPatch.context() as patch:

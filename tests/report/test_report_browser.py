@@ -222,14 +222,6 @@ def test_the_scale(shown):
     assert seen.page.locator(".map .tick").all_text_contents()[-1] == f"{156 / 255:.2f}"
 
 
-def test_weights_above_one(shown):
-    about = scored()
-    about["examples"][0]["attention"]["largest"] = 2.5
-    seen = shown(about)
-    seen.choose(layer=1, head=2)
-    assert seen.weight(4, 4).endswith("1.53")
-
-
 def test_heads_in_small_choose(shown):
     seen = shown(scored())
     before = seen.fills()

@@ -109,7 +109,6 @@ def valid(update: int, loss: float, subset: str = "valid") -> str:
     [
         ([inner(10, 9.0), inner(20, 8.0), valid(25, 7.0)], [(25, 8.0, 7.0)]),
         ([valid(5, 9.5), inner(10, 9.0), valid(10, 8.5)], [(5, None, 9.5), (10, 9.0, 8.5)]),
-        ([valid(5, 9.0), valid(5, 4.0, "valid1")], [(5, None, 9.0)]),
         ([valid(5, 9.0, "dev"), valid(9, 8.0, "dev")], [(5, None, 9.0), (9, None, 8.0)]),
         ([inner(9, 8.0), valid(9, 7.0), inner(4, 6.0)], []),
         ([inner(9, 8.0), valid(9, 7.0), inner(4, 6.0), valid(9, 5.0)], [(9, 6.0, 5.0)]),
@@ -119,7 +118,6 @@ def valid(update: int, loss: float, subset: str = "valid") -> str:
         ),
         ([valid(5, 9.0), "No existing checkpoint found x.pt", valid(6, 8.0)], [(6, None, 8.0)]),
         ([inner(5, "nan"), valid(5, "inf")], [(5, None, None)]),
-        ([inner(5, 9.0)], []),
         (["epoch 001 | loss 6 | wps 9 | num_updates 5", valid(5, 7.0)], [(5, 6.0, 7.0)]),
     ],
 )
@@ -133,17 +131,6 @@ def test_curves(write, lines, points):
 def test_words_per_second_is_the_median(write):
     log = write("log", [inner(1, 9, 1), inner(2, 9, 100), inner(3, 9, 120)])
     assert training([log]).words_per_second == 100
-
-
-@pytest.mark.parametrize(
-    ("line", "architecture"),
-    [
-        ("cfg {'_name': None, 'model': {'_name': 'posattn_cnn', 'x': 1}}", "posattn_cnn"),
-        ("cfg {'model': Namespace(a=1, arch='transformer_iwslt_de_en', b=2)}", "transformer_iwslt"),
-    ],
-)
-def test_architectures(write, line, architecture):
-    assert training([write("log", [line, inner(1, 9)])]).architecture.startswith(architecture)
 
 
 def test_no_log_of_a_training(write):
@@ -175,15 +162,7 @@ def test_speed_of_shards_side_by_side(write):
     assert found == Decoding(sentences=3003, seconds=12.0, **rates)
 
 
-def test_shards_too_fast_to_tell(write):
-    with pytest.raises(InputError, match=r"0\.0 seconds"):
-        speed([write(name, [ended("1", "1", 0.0)]) for name in ("a", "b")])
-
-
-ODD_NUMBERS = ["01", "+1", "1_0", "٣", "-1", "", " 1", "9" * 4301]
-
-
-@pytest.mark.parametrize("number", ["1_0", "٣", "9" * 30, "9" * 4301, ",", "1.5.2"])
+@pytest.mark.parametrize("number", ["1_0", "٣", "9" * 4301, "1.5.2"])
 def test_logs_without_one_speed(write, number):
     odd = [(number, "1", 1.0), ("1", number, 1.0), ("1", "1", number), ("1", "1", 1.0, number, 1.0)]
     one = ended("1", "1", 1.0)
@@ -191,28 +170,6 @@ def test_logs_without_one_speed(write, number):
         message = f"log: the log contains {count} lines 'Translated"
         with pytest.raises(InputError, match=message):
             speed([write("log", lines)])
-
-
-@pytest.mark.parametrize("number", ["1_0", "٣", "9" * 30, "9" * 4301, "1.5.2", "[]", "{}", "null"])
-def test_odd_numbers_of_a_training(write, number):
-    """What is no number counts as missing; a line whose update is none counts for nothing."""
-    whole = "num. model params: 1,000 (num. trained: 1)", valid(2, 5.0)
-    for line in (
-        valid(number, 1.0),
-        f'x | valid | {{"valid_loss": "1", "valid_num_updates": "{number}"}}',
-        f'x | valid | {{"valid_loss": 1, "valid_num_updates": {number}}}',
-        f"Loaded checkpoint a/b.pt (epoch 1 @ {number} updates)",
-        f"num. shared model params: {number} (num. trained: 1)",
-    ):
-        found = training([write("log", [*whole, line])])
-        assert found.parameters == 1000 and len(found.curve) == 1
-    found = training([write("log", [*whole, valid(3, number)])])
-    assert found.curve[0].valid_loss == 5.0
-
-
-def test_json_in_a_training_log_that_is_nested_too_deeply(write):
-    deep = '{"a": ' * 100_000 + "1" + "}" * 100_000
-    assert training([write("log", [valid(2, 5.0), f"x | valid | {deep}"])]).curve
 
 
 # outputs
@@ -242,15 +199,12 @@ def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
             ["H-0\t-1\ta", "H-2\t-1\tc"],
             "log: the line H-1 is missing; pass the complete logs",
         ),
-        (["H-1\t-1\ta"], "log: the line H-0 is missing"),
         (["H-0\t-1\ta", "x", "H-0\t-2\tb"], "log:3: H-0 already occurs in .*log:1; .*--nbest 1"),
         (
             ["H-0\t-1\ta", "H-1\t-0."],
             "log:2: '.*' is not a valid line of fairseq-generate; use a complete log",
         ),
-        (["H-x\t-1\ta"], "log:1: '.*' is not a valid line of fairseq-generate"),
         (["text"], "log: no line H-0 found"),
-        (["H-0\t-1\ta bH-1\t-1\tc"], "log:1: '.*' is not a valid line of fairseq-generate"),
         (
             ["H-0\t-1\ta b2026-01-01 00:00:00 | INFO | fairseq_cli.generate | NOTE: scores"],
             "log:1: '.*' is not a valid line of fairseq-generate",
@@ -259,11 +213,7 @@ def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
             ["H-0\t-1\ta", "D-0\t-1\ta", "H-1\t-1\tb"],
             "log: the log is truncated, because H-1 is present but D-1 is missing; use a",
         ),
-        (["H-0\tThe dog\t-0.5"], "log:1: '.*' is not a valid line of fairseq-generate"),
-        *(
-            [[f"H-{number}\t-1\ta"], "log:1: '.*' is not a valid line of fairseq-generate"]
-            for number in ODD_NUMBERS
-        ),
+        (["H-1_0\t-1\ta"], "log:1: '.*' is not a valid line of fairseq-generate"),
     ],
 )
 def test_faults_of_outputs(write, lines, message):

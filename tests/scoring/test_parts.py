@@ -8,7 +8,6 @@ from statistics import mean
 import pytest
 from scipy.stats import ttest_ind
 
-from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.report import report
 from fairseq_posattn.report.systems import read_systems
@@ -21,8 +20,9 @@ LABELS = ["deep", "long path"] * 29 + ["rare", "rare"]
 
 
 @pytest.fixture
-def scored(write, monkeypatch, tmp_path):
+def scored(scored, write):
     """Score texts against FORMS; return the JSON."""
+    run = scored
 
     def scored(runs, *options, baseline=(), out="out", labels=None, references=(FORMS,)):
         files = [write(f"{out}.run{k}", lines) for k, lines in enumerate(runs)]
@@ -32,11 +32,7 @@ def scored(write, monkeypatch, tmp_path):
             options += ["--baseline", *(write(f"b{k}", one) for k, one in enumerate(baseline))]
         if labels:
             options += ["--subsets", f"category={write('labels', labels)}"]
-        path = tmp_path / f"{out}.json"
-        words = ["posattn score", *files, *options, "--json", path]
-        monkeypatch.setattr("sys.argv", list(map(str, words)))
-        score.main()
-        return json.loads(path.read_text())
+        return run(*files, *options, out=out)
 
     return scored
 
@@ -182,7 +178,6 @@ def test_buckets_by_the_longest_dependency(scored, write):
     ("subsets", "message"),
     [
         ("category", "--subsets is 'category', expected NAME=FILE"),
-        ("=short", "--subsets is '=short', expected NAME=FILE"),
         ("length={full}", "length is a reserved name; choose another name"),
         ("category={full} category={full}", "category is given twice; choose another name"),
         ("category={short}", "out.run0 has 60 lines, but {short} has 59 labels"),

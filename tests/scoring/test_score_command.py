@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.command_line import describe
 from fairseq_posattn.files.records import as_document, as_record
@@ -49,19 +48,6 @@ def files(write):
         "base": noisy(SENTENCES, 0.6, 3),
     }
     return {name: write(name, lines) for name, lines in texts.items()}
-
-
-@pytest.fixture
-def scored(monkeypatch, tmp_path):
-    """Return a function that runs a command line and returns the JSON that it writes."""
-
-    def scored(*arguments) -> dict:
-        out = tmp_path / "out.json"
-        monkeypatch.setattr("sys.argv", ["score", *map(str, arguments), "--json", str(out)])
-        score.main()
-        return json.loads(out.read_text(encoding="utf-8"))
-
-    return scored
 
 
 # the numbers
@@ -238,14 +224,6 @@ def assert_table(printed: str, result: dict) -> None:
     assert "differences to sequence: bs:50|ar:50|seed:12345" in printed
 
 
-def test_only_what_was_asked_for(files, scored):
-    result = scored(files["hyp"], "--references", files["ref"])
-    assert result["buckets"] == {}
-    assert not {"baseline", "speed", "training", "examples"} & set(result)
-    assert (result["system"], result["target"]) == ("hyp", "")
-    assert list(result["scores"]) == ["BLEU", "chrF2", "chrF2++", "TER"]
-
-
 def test_several_runs(files, write, scored, capsys):
     """Means with deviations, and tests over the runs; the buckets and n-grams are means, too."""
     ours = [write(f"run{k}", noisy(SENTENCES, 0.1, k)) for k in range(3)]
@@ -339,13 +317,11 @@ def test_sgm_source_gives_the_order(files, write, scored):
             "hyp has 18 lines, .*other has 1; create both from the same sentences",
         ),
         ("--source", ["x"] * 19, "hyp has 18 lines, .*other has 19"),
-        ("--pieces", [], "hyp has 18 lines, .*other has 0"),
         ("--trees", conllu([1, 1]), "hyp has 18 lines, but .*other has 2 sentences"),
         ("--pieces", ["a"] * 17 + ["b@@"], "other:18: .*truncated"),
         ("--generate-log", ["x"], "other: the log contains 0 lines 'Translated"),
         ("--train-log", ["x"], "other: found neither parameters nor losses"),
         ("--examples", ["x"], "other: the file is damaged .*posattn examples"),
-        ("--examples", ["3"], "other: no list of examples found"),
         ("--sgm-source", ["x"], "--sgm-source applies to --sgm only"),
     ],
 )
@@ -361,11 +337,6 @@ def test_other_numbers_of_references(files, write, scored):
         scored(files["hyp"], "--references", files["ref"], write("short", ["x"]))
     with pytest.raises(InputError, match=r"hyp has 18 lines, but .*short.sgm has 1 segments"):
         scored(files["hyp"], "--sgm", write("short.sgm", sgm(["x"])))
-
-
-def test_nothing_to_score(write, scored):
-    with pytest.raises(InputError, match="none: the file is empty"):
-        scored(write("none", []), "--references", write("ref", []))
 
 
 def test_module_ends_with_one_line(files, write):

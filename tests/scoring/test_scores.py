@@ -7,7 +7,6 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.records import ABSENT
 from fairseq_posattn.scoring.metrics import buckets, ngrams
 from fairseq_posattn.scoring.metrics.comparison import arrow, compared, marked
 from fairseq_posattn.scoring.metrics.runs import Samples, counted_by
@@ -20,7 +19,6 @@ from fairseq_posattn.scoring.metrics.scores import (
 )
 from fairseq_posattn.scoring.metrics.texts import Text
 from fairseq_posattn.scoring.score_record import Difference
-from fairseq_posattn.trees.conllu import read_blocks
 from support.scored_systems import request
 
 REFERENCE = [
@@ -77,7 +75,6 @@ def test_every_order_is_that_of_sacrebleu(hypotheses, settings):
         ("Bus-Linie", "Bus ##AT##-##AT## Linie"),
         ("Ost-West-Achse", "Ost ##AT##-##AT## West ##AT##-##AT## Achse"),
         ("ein - Strich -", "ein - Strich -"),
-        ("-x y- -", "-x y- -"),
         ("A-4-Blatt", "A ##AT##-##AT## 4-Blatt"),  # as Perl's s{(\S)-(\S)}{...}g does
     ],
 )
@@ -109,7 +106,6 @@ def test_no_smoothing_in_tokenised_bleu():
     ("settings", "message"),
     [
         (request("ja"), r"^--target-lang ja: .*pip install .*; or choose .* with --tokenize"),
-        (request("", "ja-mecab"), r"^--tokenize ja-mecab: .*pip install"),
         (request("ja", "ja-mecab"), r"^--tokenize ja-mecab: .*pip install"),
     ],
 )
@@ -168,22 +164,12 @@ def test_far_better_and_far_worse():
         assert figures.welch_p < 0.01 > figures.randomisation_p
 
 
-def test_several_runs_against_one():
-    scoring = Scoring([REFERENCE * 10], PLAIN)
-    runs = Translations(scoring, [noisy(REFERENCE * 10, 0.1, seed) for seed in range(2)])
-    one = Translations(scoring, [noisy(REFERENCE * 10, 0.5, 3)])
-    found = compared(one, runs, Samples(50, 50))["BLEU"]
-    assert (found.welch_p, found.mark) == (ABSENT, "") and found.randomisation_p < 0.05
-
-
 @pytest.mark.parametrize(
     ("difference", "p", "lower", "mark"),
     [
         (1, 0.009, False, "⇑"),
-        (1, 0.01, False, "↑"),
         (1, 0.049, False, "↑"),
         (1, 0.05, False, ""),
-        (-1, 0.009, False, "⇓"),
         (-1, 0.049, False, "↓"),
         (-1, 0.009, True, "⇑"),
         (1, 0.049, True, "↓"),
@@ -221,7 +207,6 @@ def test_buckets_hold_bleu_of_their_sentences():
         ("a b c", "@@", 0),
         ("d@@ o@@ g b c@@ d", "@@", 2),
         ("", "@@", 0),
-        ("▁a ▁b", "▁", 0),
         ("▁d og ▁b ▁c d", "▁", 2),
         ("▁ a ▁ b c", "▁", 1),
         ("d og ▁b", "▁", 1),
@@ -229,14 +214,3 @@ def test_buckets_hold_bleu_of_their_sentences():
 )
 def test_split_words(pieces, separator, split):
     assert buckets.split_words(Text("", [pieces]), separator) == [split]
-
-
-def test_depths_of_trees(tmp_path):
-    heads = [[0], [0, 1, 2], [], ["_", "_"], [2, 0, 2]]
-    blocks = []
-    for tree in heads:
-        words = [f"{k}\tw\t_\t_\t_\t_\t{head}\t_\t_\t_" for k, head in enumerate(tree, start=1)]
-        blocks.append("\n".join(["# text", *words]) + "\n\n")
-    (tmp_path / "t.conllu").write_text("".join(blocks))
-    read = list(read_blocks(str(tmp_path / "t.conllu")))
-    assert buckets.tree_depths(read) == [0, 2, None, None, 1]

@@ -1,13 +1,11 @@
 """Numbers that another program gave the sentences: read, averaged, compared, refused."""
 
-import json
 import random
 import re
 import statistics
 
 import pytest
 
-from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.report.report import page
 from fairseq_posattn.report.score_tables import difference_tables, score_columns
@@ -25,17 +23,13 @@ def numbers(mean: float, seed: int) -> list[str]:
 
 
 @pytest.fixture
-def scored(write, monkeypatch, tmp_path):
+def scored(scored, write):
     """Score copies of the reference, with segment scores; return the JSON."""
+    run, text = scored, write("text", SENTENCES)
 
     def scored(*options, runs=3, others=3):
-        text = write("text", SENTENCES)
-        out = tmp_path / "out.json"
-        arguments = [*[text] * runs, "--references", text, "--samples", 200, "--json", out]
-        arguments += ["--baseline", *[text] * others, *options]
-        monkeypatch.setattr("sys.argv", ["posattn score", *map(str, arguments)])
-        score.main()
-        return json.loads(out.read_text())
+        given = [*[text] * runs, "--references", text, "--samples", 200]
+        return run(*given, "--baseline", *[text] * others, *options)
 
     return scored
 
@@ -97,9 +91,8 @@ def test_one_run_without_a_baseline_of_its_own(scored, write):
         (["0.5"] * 11 + ["good"], "COMET={}", "numbers:12: found 'good', expected a number"),
         *(
             (["0.5", odd] * 6, "COMET={}", f"numbers:2: found '{odd}', expected a number")
-            for odd in ("1_0", "１", "٣", "+1", "01", "", "1e400", "1e308", "0x1", "1 0")
+            for odd in ("1_0", "٣", "+1", "", "1e400", "nan")
         ),
-        (["0.5", "nan"] * 6, "COMET={}", "numbers:2: found 'nan', expected a number"),
         (["0.5"] * 12, "{}", "expect NAME=FILE, such as COMET=comet.txt"),
     ],
 )

@@ -49,17 +49,23 @@ def loops(module, batch, tree):
     return slow.multi_head(batch.y[:, 0], *given)
 
 
+def equal_to_loops(module, batch, tree):
+    """Compare output and weights with those of the loops; return both outputs."""
+    expected, expected_weights = loops(module, batch, tree)
+    out, weights = batch.attend(module, need_weights=True)
+    torch.testing.assert_close(out[:, 0], expected)
+    torch.testing.assert_close(weights[0], expected_weights)
+    torch.testing.assert_close(batch.attend(module)[0][:, 0], expected)  # the fused kernel
+    return out[:, 0], expected
+
+
 @pytest.mark.long(but=[f"{spec}-{pair}" for spec in SPECIFICATIONS for pair in LENGTHS[1:3]])
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("specification", SPECIFICATIONS)
 def test_cross_attention_equals_the_loops(specification, lengths):
     batch, tree = pair(*lengths)
     module = attention(specification, seed=3, cross=True)
-    expected, expected_weights = loops(module, batch, tree)
-    out, weights = batch.attend(module, need_weights=True)
-    torch.testing.assert_close(out[:, 0], expected)
-    torch.testing.assert_close(weights[0], expected_weights)
-    torch.testing.assert_close(batch.attend(module)[0][:, 0], expected)  # the fused kernel
+    equal_to_loops(module, batch, tree)
 
 
 @pytest.mark.parametrize("specification", SPECIFICATIONS[1:])
@@ -74,12 +80,7 @@ def test_a_walk_along_any_brackets_equals_the_loops(seed):
     module = attention("tree_walk", seed, cross=True)
     batch, tree = pair(7, 12, seed)
     batch.brackets = torch.tensor([slow.open_brackets(random_brackets(seed)[:12].ljust(12, "a"))])
-    expected, expected_weights = loops(module, batch, tree)
-    out, weights = batch.attend(module, need_weights=True)
-    torch.testing.assert_close(out[:, 0], expected)
-    torch.testing.assert_close(weights[0], expected_weights)
-    torch.testing.assert_close(batch.attend(module)[0][:, 0], expected)
-    check_same_gradients(module, (out[:, 0], expected))
+    check_same_gradients(module, equal_to_loops(module, batch, tree))
 
 
 @pytest.mark.parametrize("brackets", [None, torch.tensor([[0, 1, 2, 1, 0]])])

@@ -192,6 +192,16 @@ def parts(module, tree, depths=None):
     return found
 
 
+def equal_to_loops(module, x, ctx, of_loops):
+    """Compare output and weights with those of the loops; return the output of the loops."""
+    expected, expected_weights = slow.multi_head(x[:, 0], projections(module), HEADS, of_loops)
+    out, weights = module(x, ctx, need_weights=True)
+    torch.testing.assert_close(out[:, 0], expected)
+    torch.testing.assert_close(weights[0], expected_weights)
+    torch.testing.assert_close(module(x, ctx)[0][:, 0], expected)  # through the fused kernel
+    return expected
+
+
 def compare(specification, pieces, seed=3):
     """Output and weights, alone and in a padded batch."""
     module = attention(specification, seed)
@@ -199,11 +209,7 @@ def compare(specification, pieces, seed=3):
     ctx = context([tree])
     x = inputs([tree], ctx)
     of_loops = parts(module, tree, ctx.brackets[0].tolist())
-    expected, expected_weights = slow.multi_head(x[:, 0], projections(module), HEADS, of_loops)
-    out, weights = module(x, ctx, need_weights=True)
-    torch.testing.assert_close(out[:, 0], expected)
-    torch.testing.assert_close(weights[0], expected_weights)
-    torch.testing.assert_close(module(x, ctx)[0][:, 0], expected)  # through the fused kernel
+    expected = equal_to_loops(module, x, ctx, of_loops)
     trees = [random_tree(pieces + 2, 1), tree]  # the second one with two columns of padding
     ctx = context(trees, left=True)
     in_batch = inputs(trees, ctx, left=True)
@@ -295,12 +301,8 @@ def test_any_brackets_equal_the_loops(specification, seed):
     ctx = replace(context([tree]), tree=None, brackets=torch.tensor([depths]), causal=True)
     x = inputs([tree], ctx)
     of_loops = parts(module, tree, depths)
-    expected, expected_weights = slow.multi_head(x[:, 0], projections(module), HEADS, of_loops)
-    out, weights = module(x, ctx, need_weights=True)
-    torch.testing.assert_close(out[:, 0], expected)
-    torch.testing.assert_close(weights[0], expected_weights)
-    torch.testing.assert_close(module(x, ctx)[0][:, 0], expected)
-    check_same_gradients(module, (out[:, 0], expected))
+    expected = equal_to_loops(module, x, ctx, of_loops)
+    check_same_gradients(module, (module(x, ctx, need_weights=True)[0][:, 0], expected))
 
 
 def check_same_gradients(module, outs):
@@ -441,8 +443,6 @@ def test_published_counts_of_convoluted_attention(specification, count):
     [
         ("relative", 3 * 2 * 33 * 64),
         ("relative(shared_heads=false)", 33 * 512 * 2 * 3),  # as published: 0.1 M
-        ("tree_relative", 3 * 2 * 33 * 64),
-        ("tree_relative(shared_heads=false)", 33 * 512 * 2 * 3),
         ("local_hard", 3 * 8 * (64 * 64 + 64)),
         ("local_soft", 3 * (512 * 512 + 2 * 512)),
         ("block", 3 * (14 * 512 * 512 + 9 * 512)),
@@ -465,39 +465,21 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("window(across=2)", "use 1 or 3"),
         ("window(across=9)", "more than the 8 attention heads of the model"),
         ("block + window", "'window' limits attention to a window.*different layers"),
-        ("local_hard + block@1", "layer 1.*'local_hard' limits attention"),
         ("convolved_1d + window(across=3)", r"with window\(across=3\).*leave out"),
         ("window(across=3)@2 + convolved_2d", r"layer 2.*with window\(across=3\)"),
         ("convolved_1d(t=60)", "t=60 has no filter for later positions.*--max-source-positions 60"),
-        ("direct_absolute(t=1023)", "t=1023 has no score for later positions"),
         ("direct_relative(init=ones)", "expected zeros or glorot"),
-        ("direct_relative(t=-1)", "expected at least 0"),
         ("convolved_2d(init=ones)", "expected glorot or glorot_normal or identity"),
-        ("local_hard(reach=0)", "at least 1"),
-        ("convolved_1d(t=-5)", "expected at least 0"),
-        ("block(size=-1)", "size=-1: expected at least 0"),
-        ("cnn(kernel=4)", "expected an odd number"),
         ("alibi(sides=left)", "expected symmetric or one_sided or learnt"),
         ("t5_bias(buckets=5)", "an even number of at least 4"),
         ("t5_bias(max=16)", "use for example max=128"),
         ("t5_bias(shared=heads)", "expected layers or nothing"),
-        ("rope(base=0)", "expected a number above 0"),
-        ("disentangled(max=0)", "expected at least 1"),
         (
             "disentangled(content_to_position=false, position_to_content=false)",
             "enable at least one",
         ),
-        ("tree_window(hops=-1)", "expected at least 0"),
-        ("tree_window(direction=left)", "expected both or up or down"),
-        ("tree_distance(kind=step)", "expected bias or gaussian"),
-        ("disentangled(p2c=eq4)", "expected published or program"),
         ("tree_distance(max=0)", "expected at least 1"),
-        ("tree_depth_bias(max=0)", "expected at least 1"),
-        ("deps_san(sigma=0)", "expected a number above 0"),
-        ("deps_san(furthest=-1)", "expected at least 0"),
         ("deps_san(drop=1)", "expected a number of at least 0 and less than 1"),
-        ("rope(layout=thirds)", "expected pairs or halves"),
-        ("cnn(layers=0)", "expected 1 to 32"),
         ("parent_scaled(heads=8)", "the model has 8 attention heads, 0 to 7"),
     ],
 )
@@ -510,7 +492,6 @@ def test_refused_with_the_reason(specification, reason):
     ("specification", "reason"),
     [
         ("window(across=3)", r"across=3 is more than the 1 attention head of the model;"),
-        ("window(across=3, heads=0)", r"across=3 is more than the 1 attention head of the model;"),
         ("directional", "it needs a head for each direction"),
         ("alibi(sides=one_sided)", "sides=one_sided needs a head for each side"),
     ],
@@ -614,7 +595,5 @@ def test_distances_are_dropped_in_training_only():
 
 
 def test_a_head_of_odd_width_has_no_pairs():
-    with pytest.raises(
-        ValueError, match="it needs an even head width, but each head has the width 5"
-    ):
+    with pytest.raises(ValueError, match="an even head width, but each head has the width 5"):
         AttentionSpecification("rope").check(1, AttentionShape(2, 5))

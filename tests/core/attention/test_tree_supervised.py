@@ -185,10 +185,8 @@ def supervised_loss(module, x, ctx):
     ("specification", "message"),
     [
         ("tree_supervised(scores=cosine)@0", "scores=cosine: expected dot or biaffine"),
-        ("tree_supervised(pieces=last)@0", "pieces=last: expected first or all"),
         ("tree_supervised@0 + window@0", "'window' hides from head 0 words that 'tree_supervised'"),
         ("tree_supervised(heads=1|2)@0 + window(heads=2|3)@0", "'window' hides from head 2 words"),
-        ("tree_supervised(heads=all)@0 + window(heads=3)@0", "'window' hides from head 3 words"),
         ("tree_supervised@0 + alibi(sides=one_sided)@0", "'alibi' hides from head 0 words"),
         ("tree_supervised@0 + window(across=3)@0", "cannot be combined with 'window'"),
     ],
