@@ -20,6 +20,9 @@ from fairseq_posattn.experiments.allowed import (
 )
 from fairseq_posattn.experiments.downloads import Source
 from fairseq_posattn.files.records import at_least, one_of
+from fairseq_posattn.files.requests import check_values
+from fairseq_posattn.preparation.request import PreparationRequest
+from fairseq_posattn.scoring.request import ScoreRequest
 from fairseq_posattn.scoring.score_record import MAIN_SCORES
 from fairseq_posattn.trees.control import TreeControl
 
@@ -64,6 +67,7 @@ class Corpus:
             if not is_plain(pattern.replace("{}", "xx")):
                 raise InputError(f"treebanks lists '{pattern}', expected {PLAIN}, or {{}}")
         check_options("prepare", self.prepare, NOT_PREPARE)
+        check_values(PreparationRequest, self.prepare, "prepare")
 
     @property
     def all_parsers(self) -> list[str]:
@@ -158,6 +162,7 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         check_options("score", self.score, NOT_SCORE)
+        check_values(ScoreRequest, self.score, "score")
         for test, names in self.subsets.items():
             if not are_plain(names):
                 raise InputError(f"subsets.{test} is {names}, expected {PLAIN}")

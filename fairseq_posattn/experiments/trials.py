@@ -146,12 +146,12 @@ class Trial(TrialTools):
         """Return the corpora specified by --corpora (default: all corpora with complete data)."""
         known = self.corpora()
         self.shell.act(self.check_corpora, known)
-        return list(dict.fromkeys(self.settings.corpora)) or known or ["CORPUS"]
+        return list(dict.fromkeys(self.settings.corpora or ())) or known or ["CORPUS"]
 
     def check_corpora(self, known: Sequence[str]) -> None:
         if not known:
             raise InputError(f"{self.work}: no data; run recipes/prepare.sh {self.name} first")
-        for name in self.settings.corpora:
+        for name in self.settings.corpora or ():
             if name not in known:
                 raise InputError(
                     f"--corpora contains the unknown corpus {name}; choose among {' '.join(known)}"

@@ -81,7 +81,7 @@ def test_a_score_reads_the_labels_of_its_test_set(tmp_path, capsys):
     experiment = experiment_of(tmp_path, dry_run=True)
     [(_, run)] = experiment.planned([experiment.row("sequence", None)], [1])
     out = [score(experiment, [run], [], test) for test in ("gen", "test")]
-    printed = capsys.readouterr().out.split("posattn.cli.score")[1:]
+    printed = capsys.readouterr().out.split("fairseq_posattn score")[1:]
     assert f"--subsets category={experiment.raw}/gen.category" in printed[0]
     assert "--subsets" not in printed[1] and all("--main exact" in text for text in printed)
     plain = experiment_of(tmp_path, ('subsets.gen = ["category"]', ""), dry_run=True)
