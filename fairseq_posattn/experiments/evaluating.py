@@ -188,11 +188,13 @@ class Evaluation:
             **model,
             **self.decoding,
             sentences=list(range(count)),
-            trees=shown and str(shown),
+            trees=str(shown) if shown else None,
             out=self.file(test, "examples.json"),
         )
         self.inspect(f"examples.{test}", first, [count, *self.decoding.values()])
-        heads = HeadRequest(**model, trees=trees and str(trees), out=self.file(test, "heads.json"))
+        heads = HeadRequest(
+            **model, trees=str(trees) if trees else None, out=self.file(test, "heads.json")
+        )
         self.inspect(f"heads.{test}", heads, [])
 
     def inspect(self, step: str, request: ExampleRequest | HeadRequest, choices: list) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.allowed import request_of
 from fairseq_posattn.experiments.commands import called
 from fairseq_posattn.experiments.corpora import Collector, reference_files
 from fairseq_posattn.experiments.downloads import fetch
@@ -22,7 +23,7 @@ from fairseq_posattn.experiments.scoring import check_labels, check_scoring
 from fairseq_posattn.experiments.translation_setup import TranslationSetup
 from fairseq_posattn.files.files import read_json, write_json
 from fairseq_posattn.files.progress import say
-from fairseq_posattn.files.requests import command_of, request_of
+from fairseq_posattn.files.requests import command_of
 from fairseq_posattn.preparation.request import PreparationRequest
 from fairseq_posattn.trees.control import TreeControl
 

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.allowed import request_of
 from fairseq_posattn.experiments.corpora import references
 from fairseq_posattn.experiments.recipe import FILE, REMEDY, arguments
 from fairseq_posattn.experiments.runs import KEY_DIGITS, Run, files_in
 from fairseq_posattn.experiments.study import StoredRun
 from fairseq_posattn.experiments.translation_setup import TranslationSetup
-from fairseq_posattn.files.requests import request_of
 from fairseq_posattn.scoring.request import ScoreRequest
 from fairseq_posattn.text import pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.projection import SEPARATOR
 
-ONLY_MAIN = {"exact": False, "train-target": None, "train-counts": None, "only-main": True}
+ONLY_MAIN = {"exact": False, "train-target": None, "only-main": True}
 
 
 def score(setup: TranslationSetup, runs: Sequence[Run], baseline: Sequence[Run], test: str) -> Path:
@@ -124,7 +124,7 @@ def signature(setup: TranslationSetup, run: Run, test: str) -> str:
 def main_score_of(setup: TranslationSetup, run: Run, test: str) -> ScoreRequest:
     """Return a request for the main score of a run alone, as studies store it."""
     options = {**shared_options(setup, run, test), **ONLY_MAIN}
-    return request_with({"hypotheses": [run.scored(test)], **options})
+    return request_with({**options, "hypotheses": [run.scored(test)]})
 
 
 def files_of(setup: TranslationSetup, run: Run, test: str) -> dict[str, Any]:

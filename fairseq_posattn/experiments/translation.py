@@ -114,8 +114,8 @@ class Translation(TranslationSetup):
         If no options are given, the existing runs are returned, provided that they were all trained
         with the same options.
         """
-        settings = self.settings
-        if settings.training or settings.updates or settings.precision:
+        request = self.settings
+        if request.rest or request.updates or request.precision:
             return super().trained(row, seeds)
 
         def finished_run(seed: int) -> Run:
@@ -234,7 +234,7 @@ class Translation(TranslationSetup):
         if sweep is None:
             super().sweep(size, seeds)
             return
-        self.settings = replace(self.settings, on_valid=True, examples=0)
+        self.settings = replace(self.settings, examples=0)
         [test] = self.subsets()
         baseline = Row(sweep.baseline, size)
         points = {(s.label, v): s.row(v, size) for s in sweep.series for v in s.values}

@@ -34,7 +34,7 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -43,16 +43,7 @@ from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.command_line import one_line
 from fairseq_posattn.files.numbers import decimal_number, plain_number
-from fairseq_posattn.files.records import (
-    HELP,
-    KEY,
-    KINDS,
-    LIMIT,
-    Limit,
-    Misfit,
-    field_value,
-    without_none,
-)
+from fairseq_posattn.files.records import HELP, KEY, KINDS, LIMIT, Limit, without_none
 from fairseq_posattn.files.visible import visible
 
 Request = TypeVar("Request")
@@ -167,10 +158,6 @@ def flags_of(one: Field[Any]) -> list[str]:
     return [flags] if isinstance(flags, str) else [*flags]
 
 
-def flag_of(one: Field[Any]) -> str:
-    return max(flags_of(one), key=len)
-
-
 def add_options(parser: Any, kind: Any, prefix: str = "") -> None:
     """Add one option to a parser or argument group for each field that `option` created."""
     groups: dict[str, Any] = {"": parser}
@@ -229,39 +216,6 @@ def request_from(kind: type[Request], options: Namespace, prefix: str = "") -> R
     )
 
 
-def request_of(kind: type[Request], options: Mapping[str, Any]) -> Request:
-    """Return the request that has these values of options, by name without dashes."""
-    found = {place: options.get(name, default_of(one)) for name, place, one, _ in named(kind)}
-    return request_from(kind, Namespace(**found))
-
-
-def check_values(kind: Any, options: Mapping[str, Any], where: str) -> None:
-    """Raise an InputError if an option of a document does not exist or has an invalid value.
-
-    where: key of the options in the document.
-    """
-    known = {name: (one, hint) for name, _, one, hint in named(kind)}
-    for name, value in options.items():
-        if name not in known:
-            raise InputError(f"{where}.{name} is not an option of {kind.command}")
-        one, hint = known[name]
-        try:
-            field_value(one, str if hint is Path else hint, value, f"{where}.{name}")
-        except Misfit as misfit:
-            raise InputError(str(misfit)) from None
-
-
-def named(kind: Any, prefix: str = "") -> Iterator[tuple[str, str, Field[Any], Any]]:
-    """Yield the name of each option without dashes, its place in the request, field and type."""
-    for one, hint in declared(kind):
-        place = prefix + one.name
-        if NESTED in one.metadata:
-            yield from named(hint, f"{place}.")
-        else:
-            name = one.name.replace("_", "-") if is_positional(one) else flag_of(one)[2:]
-            yield name, place, one, hint
-
-
 def asked(kind: type[Request], description: str | None, words: Words = None) -> Request:
     """Parse the command line (or `words`), and return the request."""
     parser = Parser(prog=kind.command, description=description)  # type: ignore[attr-defined]
@@ -315,7 +269,7 @@ def arguments(request: Any) -> list[str]:
 
 
 def with_flag(one: Field[Any], value: Any, words: list[str]) -> list[str]:
-    flag = flag_of(one)
+    flag = max(flags_of(one), key=len)
     if value is True:
         return [flag]
     if len(words) > 1 and one.metadata.get("action") != "append":

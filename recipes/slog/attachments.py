@@ -13,11 +13,10 @@ from __future__ import annotations
 import argparse
 from itertools import zip_longest
 
-from fairseq_posattn.text.parsing.scores import chosen
-
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files import command_line
 from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.text.parsing.training import chosen
 from fairseq_posattn.trees.conllu import read_labelled
 from fairseq_posattn.trees.sentence import Sentence
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.experiment import Settings
+from fairseq_posattn.experiments.recipe_options import Table
 from fairseq_posattn.experiments.runs import Run, RunRecord, runs_in
 from fairseq_posattn.experiments.study import (
     StoredRun,
@@ -61,7 +61,7 @@ def recipe(tmp_path):
 
 
 def experiment(recipe) -> Translation:
-    return Translation(recipe / "recipe.toml", recipe / "work", Settings(last=3))
+    return Translation(Table(recipe=str(recipe), last=3))
 
 
 def statistics(run, test: str) -> str:
@@ -145,9 +145,7 @@ ANOTHER = {"dict.en.txt": {"bytes": 1, "sha256": "0"}}
     ("values", "message"),
     [
         ({"updates": 3}, "--updates was '2', is now '3'"),
-        ({"trees": "chain"}, "trees was 'own', is now 'chain'"),
         ({"tested": "chain"}, "the tests was 'own', is now 'chain'"),
-        ({"options": ["--lr", "1", "--seed", "2"]}, "--lr was '-', is now '1'"),
         ({"files": ANOTHER}, "the content of dict.en.txt differs"),
         ({"translated": {"averaged": 3, "beam": 4, "lenpen": 1}}, "beam was '5', is now '4'"),
     ],

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.commands import Shell
 from fairseq_posattn.experiments.corpora import Collector
 from fairseq_posattn.experiments.recipe_content import Row
+from fairseq_posattn.experiments.recipe_options import Table
 from fairseq_posattn.experiments.scoring import check_labels, score
 from fairseq_posattn.experiments.tables import (
     lines_of,
@@ -42,7 +42,7 @@ def experiment_of(folder, *changes: tuple[str, str], dry_run: bool = False) -> T
         assert old in text
         text = text.replace(old, new)
     write(folder / "recipe.toml", text)
-    return Translation(folder / "recipe.toml", folder / "work", shell=Shell(dry_run))
+    return Translation(Table(recipe=str(folder), dry_run=dry_run))
 
 
 def test_labels_are_copied_beside_their_test_set_and_checked(tmp_path):

@@ -123,10 +123,10 @@ def run_together(runs) -> bool:
 @calling
 def pool(folder: Path) -> None:
     """What table.sh --from-study does before it scores: each run is written a file."""
-    from fairseq_posattn.experiments.experiment import Settings
+    from fairseq_posattn.experiments.recipe_options import Table
     from fairseq_posattn.experiments.translation import Translation, of_system
 
-    experiment = Translation(folder / "recipe.toml", folder / "work", Settings(from_study=True))
+    experiment = Translation(Table(recipe=str(folder), from_study=True))
     rows = experiment.rows(None)
     runs = experiment.finished(rows, [])
     assert len({run.name for run in runs}) == len(runs), "a run counts twice"
