@@ -11,9 +11,7 @@ recipes/prepare.sh set up the environment first and then run the same steps.
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
 from pathlib import Path
-from shlex import join
 from typing import Any
 
 from fairseq_posattn.errors import InputError
@@ -24,31 +22,16 @@ from fairseq_posattn.files.terminal import say, visible
 
 def experiment_of(request: step.OnRecipe) -> Any:
     """Return the experiment; raise an InputError if the options do not match its recipe."""
-    from fairseq_posattn.experiments.commands import Shell
-    from fairseq_posattn.experiments.experiment import Settings
-    from fairseq_posattn.experiments.machine import Machine
     from fairseq_posattn.experiments.recipe import recipe_file
     from fairseq_posattn.experiments.translation import Translation
     from fairseq_posattn.experiments.trials import trial_class
 
-    shell, file = Shell(request.dry_run), recipe_file(request.recipe)
-    work = (request.work or file.parent / "work").absolute()
-    if not work.exists():
+    file = recipe_file(request.recipe)
+    if not (request.work or file.parent / "work").exists():
         say_whose_code_runs(file.parent)
-    called = join(["posattn", "recipe", *sys.argv[1:]])
-    settings = Settings(**shared(Settings, request), training=request.rest, called=called)
-    machine = Machine(**shared(Machine, request))
-    kind = trial_class(file) or Translation
-    experiment = kind(file, work, settings, machine, shell)
-    experiment.refuse(request.command.split()[-1], vars(request))
-    shell.act(lambda: work.mkdir(parents=True, exist_ok=True))
+    experiment = (trial_class(file) or Translation)(request)
+    experiment.shell.act(lambda: experiment.work.mkdir(parents=True, exist_ok=True))
     return experiment
-
-
-def shared(kind: Any, request: step.OnRecipe) -> dict[str, Any]:
-    """Return the options of a request that are set and are fields of a dataclass."""
-    found = {one.name: getattr(request, one.name, None) for one in fields(kind)}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def say_whose_code_runs(folder: Path) -> None:

@@ -4,20 +4,13 @@ posattn score HYPOTHESES --references REF --target-lang de --baseline BASE --jso
 """
 
 from fairseq_posattn.files.command_line import run
-from fairseq_posattn.files.files import write_json
-from fairseq_posattn.files.lock import locked
-from fairseq_posattn.files.records import as_document
 from fairseq_posattn.files.requests import asked
 from fairseq_posattn.scoring import system_tables
-from fairseq_posattn.scoring.score import ScoreRequest, score
+from fairseq_posattn.scoring.score import ScoreRequest, write_scores
 
 
 def main() -> None:
-    request = asked(ScoreRequest, __doc__)
-    with locked(request.json):
-        result = score(request)
-        if out := request.json:
-            write_json(out, as_document(result), ensure_ascii=False, indent=1, allow_nan=False)
+    result = write_scores(asked(ScoreRequest, __doc__))
     print("\n".join(system_tables.lines(result)))
 
 

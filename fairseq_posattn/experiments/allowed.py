@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.records import Limit, is_of, limit
+from fairseq_posattn.files.records import Limit, Misfit, field_value, is_of, limit
+from fairseq_posattn.files.requests import NESTED, declared, default_of, flags_of, request_from
 
 NAME = re.compile(r"(?!.*\.\.)[\w+][\w.+-]*")
 PLAIN = "a plain name: letters, digits and . _ + -"
@@ -24,7 +28,7 @@ NOT_TRAINING = (  # options that write to other folders, send data to a server, 
     *("save-dir", "checkpoint-suffix", "tensorboard-logdir", "log-file"),
     *("aim-repo", "azureml-logging", "wandb-project", "distributed-init-method"),
 )
-OUR_OWN = ("arch", "task")  # set by the engine in translation recipes
+NOT_TRANSLATION = (*NOT_TRAINING, "arch", "task")  # the last two are set by the engine
 SPECIFICATIONS = (  # look like calls, but this package parses them without `eval`
     *("encoder-attention", "decoder-attention", "cross-attention"),
     *("encoder-positions", "decoder-positions"),
@@ -41,7 +45,7 @@ NOT_PREPARE = (
     *("control", "control-seed", "flip", "download"),
     *("executor", "partition", "time", "setup", "sbatch"),
 )
-NOT_SCORE = ("json", "train-counts")
+NOT_SCORE = ("hypotheses", "json", "train-counts")
 
 
 def is_plain(name: object) -> bool:
@@ -74,14 +78,18 @@ def is_value(value: object) -> bool:
 
 Value = Annotated[Any, Limit(is_value, "text, a number, true, false or a list")]
 Options = dict[str, Value]  # names without dashes -> values
+Request = TypeVar("Request")
 
 
-def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
+def check_options(
+    where: str, options: Options, refused: Sequence[str], request: Any = None
+) -> None:
     """Raise an InputError if a recipe sets an option that is not allowed, or a value that would
     run code.
 
     where: key in recipe.toml, for the error message.
     refused: names of options that a recipe must not set.
+    request: class of the requests that have these options (default: they are not checked further).
     """
     for name, value in options.items():
         if not OPTION.fullmatch(name):
@@ -99,6 +107,37 @@ def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
                     f"{where}.{name} is '{text[:40]}', but only plain values are allowed, not "
                     "options or code; use a number or a word, such as 0.1 or adam"
                 )
+    if request:
+        check_values(request, options, where)
+
+
+def check_values(kind: Any, options: Mapping[str, Any], where: str) -> None:
+    """Raise an InputError if an option of a request does not exist or has an invalid value."""
+    known = {name: (one, hint) for name, _, one, hint in named(kind)}
+    for name, value in options.items():
+        if name not in known:
+            raise InputError(f"{where}.{name} is not an option of {kind.command}")
+        one, hint = known[name]
+        try:
+            field_value(one, str if hint is Path else hint, value, f"{where}.{name}")
+        except Misfit as misfit:
+            raise InputError(str(misfit)) from None
+
+
+def request_of(kind: type[Request], options: Mapping[str, Any]) -> Request:
+    """Return the request that has these values of options, by name."""
+    found = {place: options.get(name, default_of(one)) for name, place, one, _ in named(kind)}
+    return request_from(kind, Namespace(**found))
+
+
+def named(kind: Any, prefix: str = "") -> Iterator[tuple[str, str, Field[Any], Any]]:
+    """Yield the name of each option of a request, its place in the request, field and type."""
+    for one, hint in declared(kind):
+        place = prefix + one.name
+        if NESTED in one.metadata:
+            yield from named(hint, f"{place}.")
+        else:
+            yield flags_of(one)[0].removeprefix("--"), place, one, hint
 
 
 def is_code(text: str) -> bool:

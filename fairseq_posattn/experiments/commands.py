@@ -17,10 +17,10 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import replaced_whole
 from fairseq_posattn.files.command_line import one_line
 from fairseq_posattn.files.lock import locked
+from fairseq_posattn.files.requests import INTERPRETER, command_of
 from fairseq_posattn.jobs.descendants import ended_with_this_process
 
 LOOK_AGAIN = 0.5  # seconds between two reads of a command's log
-INTERPRETER = "POSATTN_PYTHON"  # recipes/common.sh sets it
 TAIL = 1 << 14  # bytes at the end of a log that are searched for a message
 Command = Sequence[str | Path]
 
@@ -58,6 +58,13 @@ class Shell:
     def act(self, action: Callable[..., Any], *words: Any, instead: Any = None) -> Any:
         """Call an action and return its result; in a dry run, only return `instead`."""
         return instead if self.dry_run else action(*words)
+
+    def call(self, action: Callable[[Any], object], request: Any) -> None:
+        """Call the function of a subcommand; in a dry run, print the equivalent command."""
+        if self.dry_run:
+            print(shown(command_of(request)))
+        else:
+            action(request)
 
     def is_there(self, path: Path) -> bool:
         """Return whether a path exists; in a dry run, assume that it does."""
@@ -230,9 +237,12 @@ def failure(command: Command, log: Path | None, code: int, begin: int = 0) -> Co
 def program(command: Command) -> str:
     """Return the name of a command's program for error messages, such as fairseq-train."""
     words = [str(word) for word in command]
-    if "-m" in words:
-        return words[words.index("-m") + 1].replace("fairseq_cli.", "fairseq-")
-    return Path(words[0]).name
+    if "-m" not in words:
+        return Path(words[0]).name
+    module, *others = words[words.index("-m") + 1 :]
+    if module == "fairseq_posattn":
+        return f"posattn {others[0]}"
+    return module.replace("fairseq_cli.", "fairseq-")
 
 
 def last_message(log: Path, begin: int = 0) -> str:

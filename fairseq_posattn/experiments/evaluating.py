@@ -16,7 +16,11 @@ from fairseq_posattn.experiments.preparing import check_texts
 from fairseq_posattn.experiments.recipe import arguments
 from fairseq_posattn.experiments.runs import Run, fingerprints
 from fairseq_posattn.experiments.translation_setup import TranslationSetup
+from fairseq_posattn.fairseq_plugin.requests import AverageRequest
 from fairseq_posattn.files.files import count_lines
+from fairseq_posattn.files.requests import command_of
+from fairseq_posattn.inspection.model import ExampleRequest, HeadRequest
+from fairseq_posattn.scoring.generate_log import TranslationsRequest
 
 
 def evaluate(
@@ -60,8 +64,8 @@ class Evaluation:
         self.data = setup.first_shard(run.record.test_trees)
         # label dictionaries of the training data, needed only for tests with other trees
         trained = setup.first_shard(run.record.trees)
-        self.labels: dict[str, Path] = {"labels-of": trained} if run.record.tested else {}
-        self.decoding = {
+        self.labels = trained if run.record.tested else None
+        self.decoding: dict[str, Any] = {
             "beam": self.content.evaluation.beam,
             "lenpen": self.content.evaluation.lenpen,
         }
@@ -79,17 +83,18 @@ class Evaluation:
     def do(self, *step) -> None:
         self.setup.do_once(self.run.name, self.run.folder, *step)
 
-    def command(self, name: str, *words: str | Path) -> None:
-        """Run a Python module; its output is appended to evaluate.log."""
+    def start(self, request: Any) -> None:
+        """Run a subcommand in a process of its own; its output is appended to evaluate.log."""
         log = self.run.folder / "evaluate.log"
-        self.shell.run(python(name, *words), log, self.share.environment())
+        self.shell.run(command_of(request), log, self.share.environment())
 
     def average(self) -> None:
         size = self.setup.recipe.size(self.run.record.size)  # raises InputError if it was removed
         last = self.setup.settings.last or self.content.sizes[size].averaged
-        words = (self.run.folder, "--last", str(last), "--out", self.averaged)
-        action = partial(self.command, "fairseq_posattn.cli.average", *words)
-        self.do("average", last, [self.run.folder / "finished"], [self.averaged], action)
+        folder = self.run.folder
+        request = AverageRequest(run=str(folder), last=last, out=str(self.averaged))
+        inputs, action = [folder / "finished"], partial(self.start, request)
+        self.do("average", last, inputs, [self.averaged], action)
 
     def file(self, test: str, end: str) -> Path:
         return self.run.folder / f"{test}.{end}"
@@ -121,7 +126,7 @@ class Evaluation:
         self.shell.act(remove_logs, start)
         options = {
             **self.setup.task,
-            **self.labels,
+            **({"labels-of": self.labels} if self.labels else {}),
             "gen-subset": subset,
             "path": self.averaged,
             **self.decoding,
@@ -136,8 +141,15 @@ class Evaluation:
             for k in range(shards)
         ]
         self.shell.run_at_once(commands, logs, self.environments(shards))
-        out = ("--gen-subset", subset, "--sources", f"{start}src", "--out", f"{start}hyp")
-        self.command("fairseq_posattn.cli.translations", data, *logs, *out)
+        self.start(
+            TranslationsRequest(
+                data=str(data),
+                logs=[*map(str, logs)],
+                gen_subset=subset,
+                sources=f"{start}src",
+                out=f"{start}hyp",
+            )
+        )
 
     def environments(self, shards: int) -> list[dict[str, str]]:
         """Return the environment variables of each shard, including those that select the GPU."""
@@ -165,30 +177,32 @@ class Evaluation:
         trees = path if self.shell.is_there(path) else None
         count = self.at_most_all(examples, test)
         shown = trees if of_test == "own" or self.setup.are_parsed(of_test) else None
-        options = {"sentences": list(range(count)), **self.decoding}
-        choices = [count, *self.decoding.values()]
-        self.inspect("examples", test, subset, choices, shown, options)
-        self.inspect("heads", test, subset, [], trees, {})
+        model: dict[str, Any] = {
+            "data": str(self.data),
+            "path": self.averaged,
+            "gen_subset": subset,
+            "cpu": self.machine.cpu,
+            "labels_of": self.labels,
+        }
+        first = ExampleRequest(
+            **model,
+            **self.decoding,
+            sentences=list(range(count)),
+            trees=str(shown) if shown else None,
+            out=self.file(test, "examples.json"),
+        )
+        self.inspect(f"examples.{test}", first, [count, *self.decoding.values()])
+        heads = HeadRequest(
+            **model, trees=str(trees) if trees else None, out=self.file(test, "heads.json")
+        )
+        self.inspect(f"heads.{test}", heads, [])
 
-    def inspect(
-        self,
-        what: str,
-        test: str,
-        subset: str,
-        choices: list,
-        trees: Path | None,
-        options: dict[str, Any],
-    ) -> None:
-        """Run the command `posattn examples` or `posattn heads` for the model on a test set."""
-        out = self.file(test, f"{what}.json")
-        inputs = [self.averaged, self.data / "prepare.json", *sorted(self.data.glob(f"{subset}.*"))]
-        given = {"path": self.averaged, "gen-subset": subset, **self.labels, **options}
-        if trees:
-            inputs.append(trees)
-            given["trees"] = trees
-        words = arguments({**given, "cpu": self.machine.cpu, "out": out})
-        run = partial(self.command, f"fairseq_posattn.cli.{what}", self.data, *words)
-        self.do(f"{what}.{test}", choices, inputs, [out], run)
+    def inspect(self, step: str, request: ExampleRequest | HeadRequest, choices: list) -> None:
+        """Store trees and attention weights, or statistics of heads, for the report."""
+        inputs = [self.averaged, self.data / "prepare.json"]
+        inputs += sorted(self.data.glob(f"{request.gen_subset}.*"))
+        inputs += [Path(request.trees)] if request.trees else []
+        self.do(step, choices, inputs, [request.out], partial(self.start, request))
 
 
 def remove_logs(start: str) -> None:

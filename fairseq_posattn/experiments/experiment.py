@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.allowed import Options
-from fairseq_posattn.experiments.board import Board
 from fairseq_posattn.experiments.commands import Command, Shell
 from fairseq_posattn.experiments.machine import Machine, Share, run_side_by_side, shares
-from fairseq_posattn.experiments.recipe import arguments, refuse_chosen
+from fairseq_posattn.experiments.progress_display import ProgressDisplay
+from fairseq_posattn.experiments.recipe import arguments, recipe_file, refuse_chosen
 from fairseq_posattn.experiments.runs import (
     FINISHED,
     Run,
@@ -32,34 +32,6 @@ OURS = {  # options that an experiment sets itself, and what to do instead
 }
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The user's options for training and evaluation.
-
-    updates, last: number of updates and number of averaged checkpoints (default: as in the recipe).
-    training: options of fairseq-train, given after -- on the command line.
-    examples: number of sentences whose trees and attention weights are stored for the report.
-    keep: store the results of all runs in the recipe.
-    from_study: use the results stored in the recipe instead of training models.
-    called: the complete command line.
-    at_once: maximum number of parallel runs (default: as many as the machine permits).
-    corpora: the corpora to use, in recipes with several (default: all).
-    """
-
-    updates: int | None = None
-    precision: str | None = None
-    training: Sequence[str] = ()
-    last: int | None = None
-    examples: int = 5
-    with_parsing: bool = False
-    on_valid: bool = False
-    keep: bool = False
-    from_study: bool = False
-    called: str = ""
-    at_once: int | None = None
-    corpora: Sequence[str] = ()
-
-
 class Experiment:
     """Trains and tests the models of a recipe with one or more seeds.
 
@@ -75,18 +47,21 @@ class Experiment:
     without: Mapping[str, str] = {}
     read_in_training: Sequence[str] = ("train.*", "valid.*", "dict*.txt")
 
-    def __init__(
-        self,
-        file: Path,
-        work: Path,
-        settings: Settings | None = None,
-        machine: Machine | None = None,
-        shell: Shell | None = None,
-    ):
-        self.folder, self.work = file.parent, work
-        self.settings, self.machine = settings or Settings(), machine or Machine()
-        self.shell, self.progress = shell or Shell(), Board()
+    def __init__(self, request: Any):
+        """Create the experiment for a step of a recipe, such as `Table(recipe="toy")`."""
+        self.file = recipe_file(request.recipe)
+        self.folder = self.file.parent
+        self.work = (request.work or self.folder / "work").absolute()
+        self.settings = request
+        self.machine = replace(
+            request.machine,
+            tokens=request.tokens,
+            precision=request.precision,
+            dry_run=request.dry_run,
+        )
+        self.shell, self.progress = Shell(request.dry_run), ProgressDisplay()
         self.steps: dict[tuple[Path, str], Steps] = {}
+        self.refuse(request.command.split()[-1], vars(request))
 
     @property
     def name(self) -> str:
@@ -147,7 +122,7 @@ class Experiment:
 
     def shares(self, jobs: int) -> tuple[Machine, list[Share]]:
         """Divide the GPUs or CPU cores of the machine among parallel jobs."""
-        return shares(self.machine, jobs, self.settings.at_once)
+        return shares(self.machine, jobs)
 
     # The steps
 
@@ -207,7 +182,7 @@ class Experiment:
         options: options of fairseq-train that do not depend on the machine.
         data: the shards of the data folder.
         """
-        training, precision = self.settings.training, self.settings.precision
+        training, precision = self.settings.rest, self.settings.precision
         refuse_chosen(training, OURS)
         words = [*arguments(dict(sorted(options.items()))), *training]
         words += ["--precision", precision] if precision else []
@@ -240,7 +215,7 @@ class Experiment:
 
     def train_one(self, row: Any, run: Run, machine: Machine, share: Share) -> None:
         command = partial(self.command_of, row, run, machine)
-        train_once(self.shell, self.progress, run, command, machine, share)
+        train_once(self, run, command, machine, share)
 
     def train_and_test(
         self, shown: int, row: Any, run: Run, machine: Machine, share: Share

@@ -3,46 +3,50 @@
 from __future__ import annotations
 
 import os
-import platform
 import queue
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.commands import python
-from fairseq_posattn.files.terminal import size_of
+from fairseq_posattn.experiments.commands import Command, python
+from fairseq_posattn.files.records import at_least, option
 
 PRECISIONS = ("bf16", "fp16", "fp32")
 DEFAULT_TOKENS = 4096
-PACKAGES = {"torch": ["torch"], "fairseq": ["ve-fairseq", "fairseq-fixed", "fairseq"]}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Machine:
     """Options that describe the machine; if an option is None, its value is chosen automatically.
 
-    gpus: number of GPUs to use on this machine.
-    processes: number of processes on this machine, used only with `cpu`.
-    nodes: number of machines that train together.
-    rendezvous: address (HOST:PORT) at which the machines connect.
-    node_rank: rank of this machine.
     tokens: maximum number of tokens that a GPU processes at once (default: DEFAULT_TOKENS).
+    dry_run: if true, no visible GPU is required.
     """
 
-    cpu: bool = False
-    gpus: int | None = None
-    processes: int | None = None
-    nodes: int = 1
-    rendezvous: str | None = None
-    node_rank: int | None = None
+    cpu: bool = option("use the CPU only", False)
+    gpus: int | None = option(
+        "use N GPUs of this machine, divided among parallel runs (default: all)", None, at_least(1)
+    )
+    processes: int | None = option(
+        "with --cpu: number of processes per run (default: 1)", None, at_least(1)
+    )
+    at_once: int | None = option(
+        "number of parallel runs (default: as many as the cores or GPUs permit)", None, at_least(1)
+    )
+    nodes: int = option("train on N machines together", 1, at_least(1))
+    rendezvous: str | None = option(
+        "address through which the N machines of --nodes connect to each other",
+        None,
+        metavar="HOST:PORT",
+    )
+    node_rank: int | None = option(
+        "rank of this machine; HOST has rank 0 (default: assigned by torch)", None, at_least(0)
+    )
     tokens: int | None = None
     precision: str | None = None
-    dry_run: bool = False  # if true, no visible GPU is required
+    dry_run: bool = False
 
     def __post_init__(self) -> None:
         if self.nodes > 1 and self.rendezvous is None:
@@ -75,7 +79,7 @@ class Machine:
     def world(self) -> int:
         return self.each() * self.nodes
 
-    def launch(self, job: str) -> list[str | Path]:
+    def launch(self, job: str) -> Command:
         """Return the start of the training command, up to and including the fairseq-train module.
 
         job: identifier that is the same on all machines that train together.
@@ -174,16 +178,15 @@ class Share:
         return found
 
 
-def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, list[Share]]:
+def shares(machine: Machine, runs: int) -> tuple[Machine, list[Share]]:
     """Divide a machine among several runs.
 
     Returns the machine options of a single run, and one share for each run that is executed in
     parallel. On a CPU, the default number of shares is the number of cores divided by the number of
     processes per run. GPUs are divided equally among the runs; several runs share a GPU only if
-    `at_once` exceeds the number of GPUs.
-
-    at_once: maximum number of parallel runs.
+    `machine.at_once` exceeds the number of GPUs.
     """
+    at_once = machine.at_once
     if machine.nodes > 1 or runs == 1:
         return machine, [Share()]
     if machine.cpu:
@@ -211,53 +214,6 @@ def visible_devices() -> list[str]:
     if named is None:
         return [str(k) for k in range(visible_gpus())]
     return [name for name in named.split(",") if name]
-
-
-def described(machine: Machine, share: Share, command: Sequence[object]) -> str:
-    """Return the hardware, the number of processes and the versions that a training uses.
-
-    command: the training command, which contains the precision.
-
-    Example:
-
-        Intel Xeon, 2 cores, 25.2 GB, no GPU; 1 process, fp32; Python 3.11.7, torch 2.13.0, ...
-    """
-    counts: Counter[str] = Counter()
-    if not machine.cpu:
-        import torch
-
-        visible = visible_devices()
-        for device in share.gpus or machine.devices():
-            counts[torch.cuda.get_device_properties(visible.index(device)).name] += 1
-    gpus = " + ".join(f"{count} x {name}" for name, count in counts.items()) or "no GPU"
-    memory = size_of(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    processes = f"{machine.world()} process{'es' * (machine.world() > 1)}"
-    precision = next((name for name in ("bf16", "fp16") if f"--{name}" in command), "fp32")
-    of_cores = f"{cores()} core{'s' * (cores() > 1)}"
-    programs = ", ".join([f"Python {platform.python_version()}", *versions()])
-    return f"{processor()}, {of_cores}, {memory}, {gpus}; {processes}, {precision}; {programs}"
-
-
-def processor() -> str:
-    """Return the model name of the processor or, if it is unknown, the architecture."""
-    if (path := Path("/proc/cpuinfo")).exists():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def versions() -> list[str]:
-    """Return the versions of torch and of fairseq, which is distributed under several names."""
-    found = []
-    for package, names in PACKAGES.items():
-        for name in names:
-            try:
-                found.append(f"{package} {version(name)}")
-            except PackageNotFoundError:
-                continue
-            break
-    return found
 
 
 def run_side_by_side(jobs: Sequence[Callable[[Share], None]], shares: Sequence[Share]) -> None:

@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.commands import called, python
+from fairseq_posattn.experiments.allowed import request_of
+from fairseq_posattn.experiments.commands import called
 from fairseq_posattn.experiments.corpora import Collector, reference_files
 from fairseq_posattn.experiments.downloads import fetch
-from fairseq_posattn.experiments.recipe import arguments, refuse_chosen
+from fairseq_posattn.experiments.recipe import refuse_chosen
 from fairseq_posattn.experiments.recipe_content import PARSED
 from fairseq_posattn.experiments.runs import fingerprint_of
 from fairseq_posattn.experiments.scoring import check_labels, check_scoring
 from fairseq_posattn.experiments.translation_setup import TranslationSetup
 from fairseq_posattn.files.files import read_json, write_json
+from fairseq_posattn.files.requests import command_of
 from fairseq_posattn.files.terminal import say
+from fairseq_posattn.preparation.request import PreparationRequest
 from fairseq_posattn.trees.control import TreeControl
 
 CONTROL = 'write trees = "CONTROL" into a [[models]] entry of recipe.toml'
@@ -63,7 +66,7 @@ def prepare(
                 f"after -- with {' or '.join(sorted(PARSERS))}"
             )
             continue
-        setup.shell.run(preparing(setup, trees, rest))
+        setup.shell.run([*command_of(preparing(setup, trees)), *rest])
         setup.shell.act(remember, setup, trees, texts)
     if setup.content.corpus.kept:
         clean = setup.pieces() / f"train.clean.{setup.content.source}"
@@ -97,8 +100,8 @@ def download(setup: TranslationSetup) -> Path:
     return folder
 
 
-def preparing(setup: TranslationSetup, trees: str, rest: Sequence[str]) -> list[str | Path]:
-    """Return the command that builds the data folder for one kind of tree."""
+def preparing(setup: TranslationSetup, trees: str) -> PreparationRequest:
+    """Return the request that builds the data folder for one kind of tree."""
     corpus = setup.content.corpus
     control = TreeControl() if setup.are_parsed(trees) else TreeControl.from_tag(trees)
     raw = setup.raw / trees if trees in corpus.parsers else setup.raw
@@ -116,7 +119,7 @@ def preparing(setup: TranslationSetup, trees: str, rest: Sequence[str]) -> list[
         options["parser"] = "stanza"
     if control:
         options |= {"control": control.kind, "flip": control.flip, "control-seed": control.seed}
-    return python("fairseq_posattn.cli.prepare", *arguments(options), *rest)
+    return request_of(PreparationRequest, options)
 
 
 Fingerprints = dict[str, dict[str, Any]]

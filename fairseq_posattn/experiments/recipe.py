@@ -245,7 +245,7 @@ def arguments(options: Mapping[str, Any]) -> list[str]:
     """
     found: list[str] = []
     for name, value in options.items():
-        if value is False:
+        if value is False or value is None:
             continue
         values: Sequence[Any] = value if isinstance(value, list) else [value]
         found += [f"--{name}", *([] if value is True else map(str, values))]

@@ -10,7 +10,7 @@ from fairseq_posattn.experiments.allowed import (
     NOT_PREPARE,
     NOT_SCORE,
     NOT_TRAINING,
-    OUR_OWN,
+    NOT_TRANSLATION,
     PLAIN,
     Options,
     are_plain,
@@ -20,6 +20,8 @@ from fairseq_posattn.experiments.allowed import (
 )
 from fairseq_posattn.experiments.downloads import Source
 from fairseq_posattn.files.records import at_least, one_of
+from fairseq_posattn.preparation.request import PreparationRequest
+from fairseq_posattn.scoring.request import ScoreRequest
 from fairseq_posattn.scoring.score_record import MAIN_SCORES
 from fairseq_posattn.trees.control import TreeControl
 
@@ -63,7 +65,7 @@ class Corpus:
         for pattern in self.treebanks.values():
             if not is_plain(pattern.replace("{}", "xx")):
                 raise InputError(f"treebanks lists '{pattern}', expected {PLAIN}, or {{}}")
-        check_options("prepare", self.prepare, NOT_PREPARE)
+        check_options("prepare", self.prepare, NOT_PREPARE, PreparationRequest)
 
     @property
     def all_parsers(self) -> list[str]:
@@ -94,7 +96,7 @@ class Size:
     training: Options = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
+        check_options("training", self.training, NOT_TRANSLATION)
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Row:
     paper: str = ""
 
     def __post_init__(self) -> None:
-        check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
+        check_options("training", self.training, NOT_TRANSLATION)
 
     @property
     def all_trees(self) -> list[str]:
@@ -144,8 +146,7 @@ class Evaluation:
 
     score: options of posattn score.
     main: the score shown in tables (default: NIST BLEU if it is computed, otherwise BLEU).
-    subsets: for each test set TEST, the names of its label files; each line of the file TEST.NAME
-        is the label of one sentence.
+    subsets: for each test set TEST, the names of its label files TEST.NAME, one label per line.
     published: published scores for comparison, by column title and then by label (or `mean`).
     """
 
@@ -157,7 +158,7 @@ class Evaluation:
     published: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_options("score", self.score, NOT_SCORE)
+        check_options("score", self.score, NOT_SCORE, ScoreRequest)
         for test, names in self.subsets.items():
             if not are_plain(names):
                 raise InputError(f"subsets.{test} is {names}, expected {PLAIN}")
@@ -178,7 +179,7 @@ class Series:
     values: list[int]
 
     def __post_init__(self) -> None:
-        check_options("option", {self.option: self.template}, (*NOT_TRAINING, *OUR_OWN))
+        check_options("option", {self.option: self.template}, NOT_TRANSLATION)
 
     def row(self, value: int, size: str) -> Row:
         """Return a `[[models]]` entry for the model with this value of the option."""
@@ -205,7 +206,7 @@ class Content:
     """The content of recipe.toml in a translation recipe.
 
     training: options of fairseq-train for all models.
-    chosen: description of how the hyper-parameters were chosen.
+    chosen: how the hyper-parameters were chosen.
     """
 
     title: str
@@ -222,7 +223,7 @@ class Content:
     def __post_init__(self) -> None:
         if not self.sizes or not self.models:
             raise InputError("sizes and models must not be empty")
-        check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
+        check_options("training", self.training, NOT_TRANSLATION)
         if others := [t for t in self.evaluation.subsets if t not in self.corpus.tests]:
             raise InputError(
                 f"evaluation.subsets contains '{others[0]}', expected one of the test sets: "

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fairseq_posattn.experiments.machine import DEFAULT_TOKENS, PRECISIONS
+from fairseq_posattn.experiments.machine import (
+    DEFAULT_TOKENS,
+    PRECISIONS,
+    Machine,
+)
 from fairseq_posattn.files.numbers import plain_numbers
 from fairseq_posattn.files.records import at_least, one_of, option
-from fairseq_posattn.files.requests import asked_step
+from fairseq_posattn.files.requests import asked_step, options_of
 
 MODEL = "model in the recipe, or any preset (without the prefix posattn_)"
 MOST_SEEDS = 1000
@@ -34,10 +38,15 @@ def seeds_of(text: str) -> tuple[int, ...]:
 class OnRecipe:
     """Options of all steps that an experiment runs.
 
-    rest: options for another program, given after `--`.
+    rest: options of posattn prepare or fairseq-train, given after `--`.
     """
 
     command: ClassVar[str]
+    # options of some steps, with their values in the other steps
+    machine = Machine()
+    tokens = precision = None
+    with_parsing = on_valid = keep = from_study = False
+
     recipe: str = option("name of a recipe in recipes/, or folder with a recipe.toml")
     work: Path | None = option("write all files to this folder (default: RECIPE/work)", None)
     dry_run: bool = option("only print the commands", False)
@@ -106,30 +115,12 @@ class Evaluation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Device:
-    cpu: bool = option("use the CPU only", False)
-    gpus: int | None = option(
-        "use N GPUs of this machine, divided among parallel runs (default: all)", None, at_least(1)
-    )
-    processes: int | None = option(
-        "with --cpu: number of processes per run (default: 1)", None, at_least(1)
-    )
-    at_once: int | None = option(
-        "number of parallel runs (default: as many as the cores or GPUs permit)", None, at_least(1)
-    )
+class OneMachine(Machine):
+    """The options of steps that use a single machine."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Machines(Device):
-    nodes: int = option("train on N machines together", 1, at_least(1))
-    rendezvous: str | None = option(
-        "address through which the N machines of --nodes connect to each other",
-        None,
-        metavar="HOST:PORT",
-    )
-    node_rank: int | None = option(
-        "rank of this machine; HOST has rank 0 (default: assigned by torch)", None, at_least(0)
-    )
+    nodes: int = 1
+    rendezvous: str | None = None
+    node_rank: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,20 +145,22 @@ class Prepare(OnRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train(Machines, Training, Seeds, OnCorpora, OfSize, OnRecipe):
+class Train(Training, Seeds, OnCorpora, OfSize, OnRecipe):
     """Train a model with one or several seeds; options of fairseq-train may follow --."""
 
     command: ClassVar = "posattn recipe train"
+    machine: Machine = options_of(Machine)
     model: str = option(MODEL)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(Device, Evaluation, Seeds, OnCorpora, OfSize, OnRecipe):
+class Evaluate(Evaluation, Seeds, OnCorpora, OfSize, OnRecipe):
     """Average checkpoints, translate the test sets, and score them; options of fairseq-train that
     the run was trained with may follow --.
     """
 
     command: ClassVar = "posattn recipe evaluate"
+    machine: OneMachine = options_of(OneMachine)
     model: str | None = option(MODEL, None, positional=True)
     updates: int | None = option("select the run that was trained for N updates", None, at_least(1))
     precision: str | None = option(
@@ -184,12 +177,13 @@ class Evaluate(Device, Evaluation, Seeds, OnCorpora, OfSize, OnRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(Machines, Evaluation, Training, Seeds, OnCorpora, OfSize, OnRecipe):
+class Table(Evaluation, Training, Seeds, OnCorpora, OfSize, OnRecipe):
     """Train and evaluate all models of the recipe, and write tables and a report; options of
     fairseq-train may follow --.
     """
 
     command: ClassVar = "posattn recipe table"
+    machine: Machine = options_of(Machine)
     size: str | None = option(
         "use only the models of this size (default: all; demo if there is no GPU)", None
     )
@@ -210,12 +204,14 @@ class Table(Machines, Evaluation, Training, Seeds, OnCorpora, OfSize, OnRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep(Machines, Evaluation, Training, Seeds, OfSize, OnRecipe):
+class Sweep(Evaluation, Training, Seeds, OfSize, OnRecipe):
     """Train and evaluate a model with several values of an option, and plot the scores; options of
     fairseq-train may follow --.
     """
 
     command: ClassVar = "posattn recipe sweep"
+    machine: Machine = options_of(Machine)
+    on_valid = True
     size: str | None = option("size of the models (default: the first size in the recipe)", None)
 
 

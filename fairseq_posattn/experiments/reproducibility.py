@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import join
 
 from fairseq_posattn.experiments.runs import AGAIN, RECORD, Run, RunRecord
 from fairseq_posattn.experiments.study import StoredRecord
@@ -24,7 +26,7 @@ OPTIONS = (
 def note_preparing(setup: TranslationSetup) -> None:
     """Record the command line that prepared the data."""
     with written_whole(setup.work / PREPARED) as file:
-        file.write(f"{setup.settings.called}\n")
+        file.write(f"{called()}\n")
 
 
 def write_checklist(setup: TranslationSetup, runs: Sequence[Run]) -> None:
@@ -112,4 +114,9 @@ def commands(setup: TranslationSetup) -> list[str]:
     prepared = f"posattn recipe prepare {setup.recipe.called} # with unknown options"
     if noted.exists():
         prepared = noted.read_text(encoding="utf-8").strip()
-    return [visible(prepared), visible(setup.settings.called)]
+    return [visible(prepared), visible(called())]
+
+
+def called() -> str:
+    """Return the command line of the step that is running."""
+    return join(["posattn", "recipe", *sys.argv[1:]])

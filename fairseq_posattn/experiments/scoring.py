@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.commands import python
+from fairseq_posattn.experiments.allowed import request_of
 from fairseq_posattn.experiments.corpora import references
 from fairseq_posattn.experiments.recipe import FILE, REMEDY, arguments
 from fairseq_posattn.experiments.runs import KEY_DIGITS, Run, files_in
 from fairseq_posattn.experiments.study import StoredRun
 from fairseq_posattn.experiments.translation_setup import TranslationSetup
-from fairseq_posattn.files.requests import asked
+from fairseq_posattn.scoring.request import ScoreRequest
 from fairseq_posattn.text import pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.projection import SEPARATOR
 
-if TYPE_CHECKING:
-    from fairseq_posattn.scoring.score import ScoreRequest
-
-ONLY_MAIN = {"exact": False, "train-target": False, "train-counts": False, "only-main": True}
+ONLY_MAIN = {"exact": False, "train-target": None, "only-main": True}
 
 
 def score(setup: TranslationSetup, runs: Sequence[Run], baseline: Sequence[Run], test: str) -> Path:
@@ -43,19 +40,33 @@ def score(setup: TranslationSetup, runs: Sequence[Run], baseline: Sequence[Run],
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:KEY_DIGITS]
     against = f".against.{baseline[0].record.system}" if baseline else ""
     out = setup.work / "results" / f"{runs[0].record.system}.{test}{against}.{key}.json"
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"hypotheses": hypotheses, "json": out}
     if not isinstance(runs[0], StoredRun):
         more["train-counts"] = setup.work / "train_counts.json"
     if labels:
         more["subsets"] = [f"{name}={path}" for name, path in labels.items()]
-    words = arguments({**options, **more})
-    command = python("fairseq_posattn.cli.score", *hypotheses, *words, "--json", out)
-    about, log = f"scores of {test}", runs[0].folder / "evaluate.log"
+    request, about = request_with({**options, **more}), f"scores of {test}"
     inputs = [*hypotheses, *labels.values(), *map(Path, files_in(arguments(options)))]
-    run = partial(setup.shell.run, command, log)
-    setup.do_once(about, out.parent, out.stem, made_of, inputs, [out], run)
+    action = partial(setup.shell.call, write, request)
+    setup.do_once(about, out.parent, out.stem, made_of, inputs, [out], action)
     setup.progress.finish(about)
     return out
+
+
+def write(request: ScoreRequest) -> None:
+    from fairseq_posattn.scoring.score import write_scores  # a dry run does not require its imports
+
+    write_scores(request)
+
+
+def request_with(options: Mapping[str, Any]) -> ScoreRequest:
+    """Return the request with these options of posattn score; paths become text."""
+
+    def as_text(value: Any) -> Any:
+        return [*map(str, value)] if isinstance(value, list) else str(value)
+
+    texts = {name: as_text(value) for name, value in options.items() if is_file(value)}
+    return request_of(ScoreRequest, {**options, **texts})
 
 
 def options_of(
@@ -112,10 +123,8 @@ def signature(setup: TranslationSetup, run: Run, test: str) -> str:
 
 def main_score_of(setup: TranslationSetup, run: Run, test: str) -> ScoreRequest:
     """Return a request for the main score of a run alone, as studies store it."""
-    from fairseq_posattn.scoring.score import ScoreRequest
-
-    words = arguments({**shared_options(setup, run, test), **ONLY_MAIN})
-    return asked(ScoreRequest, None, [str(run.scored(test)), *words])
+    options = {**shared_options(setup, run, test), **ONLY_MAIN}
+    return request_with({**options, "hypotheses": [run.scored(test)]})
 
 
 def files_of(setup: TranslationSetup, run: Run, test: str) -> dict[str, Any]:
@@ -142,7 +151,6 @@ def check_scoring(setup: TranslationSetup) -> None:
     For example, its tokeniser may not be installed. This is checked before training starts.
     """
     from fairseq_posattn.scoring.metrics.scores import Scoring
-    from fairseq_posattn.scoring.request import ScoreRequest
 
     target, tokenize = setup.content.target, setup.content.evaluation.score.get("tokenize")
     Scoring([], ScoreRequest(hypotheses=[], target_lang=target, tokenize=tokenize)).bleu()

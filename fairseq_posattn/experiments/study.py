@@ -53,22 +53,21 @@ class StoredRecord(RunRecord):
 class StoredRun(Run):
     """A stored run, of which only the record and the statistics of the main score exist.
 
-    runs: folder for the logs written during scoring.
+    runs: the folder in which they are stored.
     """
 
     record: StoredRecord
-    study: Path
 
     @property
     def file(self) -> Path:
-        return self.study / f"{self.name}.json"
+        return self.runs / f"{self.name}.json"
 
     @cached_property
     def folder(self) -> Path:
-        return self.runs / self.name
+        return self.runs / self.name  # it does not exist
 
     def scored(self, test: str) -> Path:
-        path = self.study / f"{self.name}.{test}.xz"
+        path = self.runs / f"{self.name}.{test}.xz"
         if not path.exists():
             raise InputError(f"{path}: there is no such file; restore it, or leave {self.name} out")
         return path
@@ -101,17 +100,15 @@ def store_results(
                 json.dump(record, file, indent=1)
 
 
-def stored_runs(study: Path, logs: Path) -> list[StoredRun]:
+def stored_runs(study: Path) -> list[StoredRun]:
     """Return the stored runs, sorted by model and seed.
 
     Raises InputError if no run is stored, or if a record is invalid.
-
-    logs: folder for the logs written during scoring.
     """
     paths = sorted(study.glob("*.json"))
     if not paths:
         raise InputError(f"{study}: no run is stored here; store runs with table.sh --keep")
-    found = [StoredRun(logs, read_record(StoredRecord, path, AGAIN), study) for path in paths]
+    found = [StoredRun(study, read_record(StoredRecord, path, AGAIN)) for path in paths]
     for run, path in zip(found, paths, strict=True):
         if run.file != path:
             raise InputError(

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-from fairseq_posattn.experiments.board import Board, LogReader, TrainingProgress
 from fairseq_posattn.experiments.commands import Command, Shell
-from fairseq_posattn.experiments.machine import Machine, Share, described
+from fairseq_posattn.experiments.machine import Machine, Share, cores, visible_devices
+from fairseq_posattn.experiments.progress_display import (
+    LogReader,
+    ProgressDisplay,
+    TrainingProgress,
+)
 from fairseq_posattn.experiments.runs import Run, copy_trained
 from fairseq_posattn.files.lock import TRAINING as TRAINING_LOCK
 from fairseq_posattn.files.lock import wait_until_released
+from fairseq_posattn.files.terminal import size_of
 
 RESET = "reset-dataloader"
+PACKAGES = {"torch": ["torch"], "fairseq": ["ve-fairseq", "fairseq-fixed", "fairseq"]}
 TOTAL = "total-num-update"  # the number of updates over which the learning rate decays
 
 
 def train_once(
-    shell: Shell,
-    board: Board,
-    run: Run,
-    command_of: Callable[[], Command],
-    machine: Machine,
-    share: Share,
+    experiment: Any, run: Run, command_of: Callable[[], Command], machine: Machine, share: Share
 ) -> None:
     """Train a run unless it is already finished.
 
     command_of: function that returns the training command.
     """
+    shell = experiment.shell
     with locked_run(shell, run, machine):
-        if shell.act(needs_training, board, run, instead=True):
-            train(shell, board, run, command_of(), machine, share)
+        if shell.act(needs_training, experiment.progress, run, instead=True):
+            train(experiment, run, command_of(), machine, share)
 
 
 @contextmanager
@@ -48,11 +55,10 @@ def locked_run(shell: Shell, run: Run, machine: Machine) -> Iterator[None]:
         yield
 
 
-def train(
-    shell: Shell, board: Board, run: Run, command: Command, machine: Machine, share: Share
-) -> None:
+def train(experiment: Any, run: Run, command: Command, machine: Machine, share: Share) -> None:
+    shell, display = experiment.shell, experiment.progress
     if f"--{RESET}" in command:
-        board.finish(run.name, "processes or batches have changed, so the epoch restarts")
+        display.finish(run.name, "processes or batches have changed, so the epoch restarts")
     log = run.folder / machine.log_name()
     progress, reader = TrainingProgress(run.record.updates), LogReader(log)
 
@@ -60,28 +66,28 @@ def train(
         before = progress.time_left()
         progress.read(reader.new_lines())
         is_first = not before and bool(progress.time_left())  # show the first estimate at once
-        board.show(run.name, str(progress), is_first)
+        display.show(run.name, str(progress), is_first)
 
     def finish() -> None:
         run.finish()
         look()
-        board.finish(run.name, f"trained, {progress}")
+        display.finish(run.name, f"trained, {progress}")
 
     shell.act(lambda: run.record_start(described(machine, share, command)))
-    shell.act(lambda: board.show(run.name, describe_start(run.folder), True))
+    shell.act(lambda: display.show(run.name, describe_start(run.folder), True))
     shell.run(command, log, share.environment(), look)
     shell.act(finish)
 
 
-def needs_training(board: Board, run: Run) -> bool:
+def needs_training(display: ProgressDisplay, run: Run) -> bool:
     """Record the start of a run; return whether it still needs to be trained."""
     if run.is_finished:
-        board.finish(run.name, f"already trained ({run.folder})")
+        display.finish(run.name, f"already trained ({run.folder})")
         return False
     if difference := run.record_start():
-        board.finish(run.name, difference)
+        display.finish(run.name, difference)
     if other := copy_trained(run):
-        board.finish(run.name, f"already trained as {other}, which was copied")
+        display.finish(run.name, f"already trained as {other}, which was copied")
     return other is None
 
 
@@ -96,3 +102,50 @@ def describe_start(folder: Path) -> str:
         update = last and updates(last)
     how = f"continues from update {update:,}" if update else "starts training"
     return f"{how} in {folder}"
+
+
+def described(machine: Machine, share: Share, command: Sequence[object]) -> str:
+    """Return the hardware, the number of processes and the versions that a training uses.
+
+    command: the training command, which contains the precision.
+
+    Example:
+
+        Intel Xeon, 2 cores, 25.2 GB, no GPU; 1 process, fp32; Python 3.11.7, torch 2.13.0, ...
+    """
+    counts: Counter[str] = Counter()
+    if not machine.cpu:
+        import torch
+
+        visible = visible_devices()
+        for device in share.gpus or machine.devices():
+            counts[torch.cuda.get_device_properties(visible.index(device)).name] += 1
+    gpus = " + ".join(f"{count} x {name}" for name, count in counts.items()) or "no GPU"
+    memory = size_of(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    processes = f"{machine.world()} process{'es' * (machine.world() > 1)}"
+    precision = next((name for name in ("bf16", "fp16") if f"--{name}" in command), "fp32")
+    of_cores = f"{cores()} core{'s' * (cores() > 1)}"
+    programs = ", ".join([f"Python {platform.python_version()}", *versions()])
+    return f"{processor()}, {of_cores}, {memory}, {gpus}; {processes}, {precision}; {programs}"
+
+
+def processor() -> str:
+    """Return the model name of the processor or, if it is unknown, the architecture."""
+    if (path := Path("/proc/cpuinfo")).exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def versions() -> list[str]:
+    """Return the versions of torch and of fairseq, which is distributed under several names."""
+    found = []
+    for package, names in PACKAGES.items():
+        for name in names:
+            try:
+                found.append(f"{package} {version(name)}")
+            except PackageNotFoundError:
+                continue
+            break
+    return found

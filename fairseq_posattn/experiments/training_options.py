@@ -116,7 +116,7 @@ def training_pairs(data: Path) -> int:
 
 
 def command_of(setup: TranslationSetup, run: Run, row: Row, machine: Machine) -> Command:
-    size, training = setup.content.sizes[row.size], setup.settings.training
+    size, training = setup.content.sizes[row.size], setup.settings.rest
     given = options_of(setup, row, run.record.seed)
     options = {
         **on_machine(given, machine, size, run.record.updates),

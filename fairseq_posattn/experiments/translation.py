@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.commands import Command, python
+from fairseq_posattn.experiments.commands import Command
 from fairseq_posattn.experiments.corpora import reference_files
 from fairseq_posattn.experiments.evaluating import evaluate
 from fairseq_posattn.experiments.experiment import Seeds
@@ -47,6 +47,7 @@ from fairseq_posattn.experiments.tables import (
 from fairseq_posattn.experiments.training_options import command_of, run_of
 from fairseq_posattn.experiments.translation_setup import TranslationSetup
 from fairseq_posattn.files.terminal import say
+from fairseq_posattn.report.systems import ReportRequest
 from fairseq_posattn.scoring.tables import write_tables
 
 WITHOUT = {"corpora": "--corpora {} does not apply to a recipe with one corpus; omit this option"}
@@ -113,8 +114,8 @@ class Translation(TranslationSetup):
         If no options are given, the existing runs are returned, provided that they were all trained
         with the same options.
         """
-        settings = self.settings
-        if settings.training or settings.updates or settings.precision:
+        request = self.settings
+        if request.rest or request.updates or request.precision:
             return super().trained(row, seeds)
 
         def finished_run(seed: int) -> Run:
@@ -163,7 +164,7 @@ class Translation(TranslationSetup):
         """Return the stored runs, optionally only those with this size and one of these seeds."""
         return [
             run
-            for run in stored_runs(self.recipe.folder / STUDY, self.work / STUDY)
+            for run in stored_runs(self.recipe.folder / STUDY)
             if size in (None, run.record.size) and (not seeds or run.record.seed in seeds)
         ]
 
@@ -192,8 +193,9 @@ class Translation(TranslationSetup):
         first: dict[tuple[str, str], Path] = {}
         for (system, test, _), path in results.items():
             first.setdefault((system, test), path)
-        options = ("--title", self.content.title, "--out", self.work / "report.html")
-        self.shell.run(python("fairseq_posattn.cli.report", *first.values(), *options))
+        systems, out = [*map(str, first.values())], self.work / "report.html"
+        request = ReportRequest(systems=systems, title=self.content.title, out=out)
+        self.shell.call(report, request)
 
         def write() -> None:
             first_of_sizes = dict.fromkeys(next(iter(same)) for same in of_size.values())
@@ -232,7 +234,7 @@ class Translation(TranslationSetup):
         if sweep is None:
             super().sweep(size, seeds)
             return
-        self.settings = replace(self.settings, on_valid=True, examples=0)
+        self.settings = replace(self.settings, examples=0)
         [test] = self.subsets()
         baseline = Row(sweep.baseline, size)
         points = {(s.label, v): s.row(v, size) for s in sweep.series for v in s.values}
@@ -252,6 +254,12 @@ class Translation(TranslationSetup):
 
 def of_system(runs: Sequence[Run], system: str) -> list[Run]:
     return [run for run in runs if run.record.system == system]
+
+
+def report(request: ReportRequest) -> None:
+    from fairseq_posattn.report.report import write_report  # a dry run does not require its imports
+
+    write_report(request)
 
 
 def print_scores(path: Path) -> None:

@@ -14,9 +14,9 @@ from fairseq_posattn.trees.control import TreeControl
 class TranslationSetup(Experiment):
     """An experiment whose models translate, with its recipe.toml and its data folders."""
 
-    def __init__(self, file: Path, *options: Any, **more: Any):
-        super().__init__(file, *options, **more)
-        self.recipe = read_recipe(str(file.parent))
+    def __init__(self, request: Any):
+        super().__init__(request)
+        self.recipe = read_recipe(str(self.folder))
 
     @property
     def content(self) -> Content:

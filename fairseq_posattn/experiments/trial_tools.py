@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.allowed import Options
@@ -15,6 +16,7 @@ from fairseq_posattn.experiments.recipe import USER_DIR, arguments
 from fairseq_posattn.experiments.recipe_content import TrialContent
 from fairseq_posattn.experiments.runs import Run
 from fairseq_posattn.files.atomic import folder_written_whole
+from fairseq_posattn.files.requests import command_of
 
 PREPROCESS = "fairseq_cli.preprocess"
 TASK = ("task", "source-lang", "target-lang")
@@ -46,9 +48,12 @@ class TrialTools(Experiment):
             self.do_once("data", self.work, name, choices, inputs, outputs, action)
         self.progress.finish("data")
 
-    def make(self, *words: str | Path) -> None:
-        """Run a Python module or file that creates data; its output is appended to prepare.log."""
-        self.shell.run(called(*words), self.work / "prepare.log")
+    def make(self, program: Any, *words: str | Path) -> None:
+        """Run a program that creates data; its output is appended to prepare.log.
+
+        program: the request of a subcommand, a Python module, or the path of a Python file.
+        """
+        self.shell.run(called(program, *words), self.work / "prepare.log")
 
     def preprocess(self, data: Path, *words: str | Path) -> None:
         """Create a data folder atomically with fairseq-preprocess.
@@ -89,7 +94,9 @@ class TrialTools(Experiment):
         self.shell.run(called(*words), run.folder / "evaluate.log", share.environment())
 
 
-def called(program: str | Path, *words: str | Path) -> Command:
-    """Return the command that runs a Python module (str) or a Python file (Path)."""
+def called(program: Any, *words: str | Path) -> Command:
+    """Return the command that runs a request, a Python module (str) or a Python file (Path)."""
+    if not isinstance(program, str | Path):
+        return command_of(program)
     start = python(str(program))
     return [*(start if isinstance(program, str) else [start[0], program]), *words]

@@ -75,10 +75,10 @@ class Trial(TrialTools):
     without = WITHOUT
     compares = False  # whether the tables compare models with a baseline
 
-    def __init__(self, file: Path, *options: Any, **more: Any):
-        super().__init__(file, *options, **more)
+    def __init__(self, request: Any):
+        super().__init__(request)
         self.machine = replace(self.machine, precision=self.machine.precision or "fp32")
-        self.content = read_content(TrialContent, file)
+        self.content = read_content(TrialContent, self.file)
 
     # Methods that a recipe must implement
 
@@ -146,12 +146,12 @@ class Trial(TrialTools):
         """Return the corpora specified by --corpora (default: all corpora with complete data)."""
         known = self.corpora()
         self.shell.act(self.check_corpora, known)
-        return list(dict.fromkeys(self.settings.corpora)) or known or ["CORPUS"]
+        return list(dict.fromkeys(self.settings.corpora or ())) or known or ["CORPUS"]
 
     def check_corpora(self, known: Sequence[str]) -> None:
         if not known:
             raise InputError(f"{self.work}: no data; run recipes/prepare.sh {self.name} first")
-        for name in self.settings.corpora:
+        for name in self.settings.corpora or ():
             if name not in known:
                 raise InputError(
                     f"--corpora contains the unknown corpus {name}; choose among {' '.join(known)}"
@@ -206,7 +206,7 @@ class Trial(TrialTools):
             **machine.options(),
             **self.outputs(run.folder),
         }
-        words = [*arguments(everything), *self.settings.training]
+        words = [*arguments(everything), *self.settings.rest]
         return [*machine.launch(self.name), self.data(corpus, seed), *words]
 
     def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:

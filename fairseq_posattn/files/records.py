@@ -179,15 +179,25 @@ def _record(kind: type[Record], document: object, name: str) -> Record:
     types_of, values = get_type_hints(kind, include_extras=True), {}
     for key, field in fields.items():
         if key in document:
-            value = _value(types_of[field.name], document[key], inside + key)
-            limit = field.metadata.get(LIMIT)
-            if limit and value is not None and not limit.admits(value):
-                raise misfit(inside + key, value, limit.expected)
-            values[field.name] = value
+            kind_of_value = types_of[field.name]
+            values[field.name] = field_value(field, kind_of_value, document[key], inside + key)
     try:
         return kind(**values)
     except InputError as error:  # raised by the dataclass itself
         raise Misfit(f"{name}: {error}" if name else str(error)) from None
+
+
+def field_value(field: dataclasses.Field[Any], kind: Any, value: object, name: str) -> Any:
+    """Return a value of a document for a field; raise a Misfit if it is invalid.
+
+    kind: type of the field.
+    name: key in the document, for the error message.
+    """
+    value = _value(kind, value, name)
+    limit = field.metadata.get(LIMIT)
+    if limit and value is not None and not limit.admits(value):
+        raise misfit(name, value, limit.expected)
+    return value
 
 
 def _check_keys(

@@ -79,8 +79,8 @@ class Agreement(defaultdict[tuple[str, str], AttentionCounts]):
             for place, here, there in ((PARENT, word, parent), (CHILD, parent, word)):
                 of_relation = self[place, tree.relations[word]]
                 of_relation.add((looked[..., here] == there)[..., None])
-                for counts in (of_relation, self[place, ALL]):
-                    counts.offsets[there - here] += 1
+                for agreed in (of_relation, self[place, ALL]):
+                    agreed.offsets[there - here] += 1
 
 
 def best_heads(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[RelationHead]:

@@ -9,14 +9,17 @@ from typing import Any
 
 from markupsafe import Markup
 
+from fairseq_posattn.files.atomic import written_whole
+from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.records import as_document
+from fairseq_posattn.files.terminal import visible
 from fairseq_posattn.inspection.page import render
 from fairseq_posattn.inspection.plotting import tree_svg
 from fairseq_posattn.report import head_maps, score_tables, sections
 from fairseq_posattn.report.drawing import styles_of
 from fairseq_posattn.report.figures import Plotter
 from fairseq_posattn.report.sections import ExtraSection
-from fairseq_posattn.report.systems import TITLE, by_test
+from fairseq_posattn.report.systems import TITLE, ReportRequest, by_test, read_systems
 from fairseq_posattn.scoring.inspection_record import Example
 from fairseq_posattn.scoring.score_record import ScoredSystem
 from fairseq_posattn.trees.drawing import TreeLayout
@@ -49,6 +52,17 @@ class ShownExample:
         """The data that the script of the page reads."""
         found = as_document(self.example)
         return {**{name: found[name] for name in OF_SCRIPT if name in found}, "system": self.group}
+
+
+def write_report(request: ReportRequest, extra: Sequence[ExtraSection] = ()) -> None:
+    """Write the report on the systems of a request.
+
+    extra: additional sections, such as the probing results.
+    """
+    with locked(request.out):
+        text = page(read_systems(request.systems), visible(request.title), extra)
+        with written_whole(request.out) as file:
+            file.write(text)
 
 
 def page(

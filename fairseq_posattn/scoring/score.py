@@ -4,7 +4,7 @@
 
     score(ScoreRequest(hypotheses=["test.hyp"], references=["test.de"])).scores["BLEU"].score
 
-`io.records.as_document` converts the result to the JSON that posattn report reads.
+`write_scores` also writes the JSON that posattn report reads.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.records import ABSENT
+from fairseq_posattn.files.files import write_json
+from fairseq_posattn.files.lock import locked
+from fairseq_posattn.files.records import ABSENT, as_document
 from fairseq_posattn.files.version import code_version
 from fairseq_posattn.scoring import training_log
 from fairseq_posattn.scoring.generate_log import speed
@@ -48,7 +50,17 @@ from fairseq_posattn.scoring.score_record import (
     Subsets,
 )
 
-__all__ = ["ScoreRequest", "ScoredSystem", "score"]
+__all__ = ["ScoreRequest", "ScoredSystem", "score", "write_scores"]
+
+
+def write_scores(request: ScoreRequest) -> ScoredSystem:
+    """Compute the scores, and write them to the file `request.json`, if it is given."""
+    with locked(request.json):
+        result = score(request)
+        if request.json:
+            document = as_document(result)
+            write_json(request.json, document, ensure_ascii=False, indent=1, allow_nan=False)
+    return result
 
 
 def score(request: ScoreRequest) -> ScoredSystem:

@@ -7,9 +7,11 @@ sets) or in several files mt02.ref*.sgm.
 import shutil
 from pathlib import Path
 
+from fairseq_posattn.scoring.requests import SgmRequest
+
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.commands import python
 from fairseq_posattn.experiments.corpora import Collector
+from fairseq_posattn.files.requests import command_of
 
 
 def collect(collector: Collector) -> None:
@@ -35,9 +37,11 @@ def collect_test(collector: Collector, name: str) -> None:
             shutil.copy(path, collector.raw)
     first = references[0] if references else collector.folder / f"{name}.ref.sgm"
     chinese, english = collector.raw / f"{name}.zh", collector.raw / f"{name}.en"
-    sgm = python("fairseq_posattn.cli.sgm")
-    collector.shell.run([*sgm, source, "--out", chinese])
-    collector.shell.run([*sgm, first, "--first", "--like", source, "--out", english])
+    for request in (
+        SgmRequest(file=str(source), out=str(chinese)),
+        SgmRequest(file=str(first), first=True, like=str(source), out=str(english)),
+    ):
+        collector.shell.run(command_of(request))
     collector.expect(f"{name}.zh")
 
 

@@ -14,6 +14,9 @@ from fairseq_posattn.experiments.recipe_content import TrialRow
 from fairseq_posattn.experiments.runs import Run
 from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.files.files import read_lines, same_number_of_lines
+from fairseq_posattn.preparation.project import ProjectionRequest
+from fairseq_posattn.preparation.segment import ApplyRequest, LearnRequest
+from fairseq_posattn.preparation.treebanks import ExtractRequest
 from fairseq_posattn.scoring import generate_log
 from fairseq_posattn.scoring.tables import Cell, Table, mean_cell
 from fairseq_posattn.scoring.training_log import TRAIN, read_training
@@ -32,7 +35,6 @@ MEANING = (
     "also reads depths at most half of the ties; any gain of full tree over this comes from trees."
 )
 SPEEDS = ("train_words_per_second", "generate_sentences_per_second")
-PACKAGE = "fairseq_posattn.cli."
 
 
 class Recipe(Trial):
@@ -61,22 +63,19 @@ class Recipe(Trial):
         symbols = choices.pop("symbols")
         self.make(self.folder / "treebank.py", raw, *arguments(choices))
         for split in SPLITS:
-            self.make(f"{PACKAGE}extract", raw / f"{split}.src.conllu", "--out", work / split)
-        texts_ = (work / "train.words", raw / "train.tgt")
-        codes = work / "codes"
-        segment = f"{PACKAGE}segment"
-        self.make(segment, "learn", *texts_, "--symbols", str(symbols), "--codes", codes)
+            treebank = str(raw / f"{split}.src.conllu")
+            self.make(ExtractRequest(treebanks=[treebank], out=f"{work}/{split}"))
+        texts, codes = [f"{work}/train.words", f"{raw}/train.tgt"], f"{work}/codes"
+        self.make(LearnRequest(texts=texts, symbols=symbols, codes=codes))
         for split in SPLITS:
-            words, parents = work / f"{split}.words", work / f"{split}.parents"
-            for text, end in ((words, "src"), (raw / f"{split}.tgt", "tgt")):
-                out = work / f"{split}.{end}"
-                self.make(segment, "apply", text, "--codes", codes, "--out", out)
-            trees = ("--words", words, "--parents", parents, "--pieces", work / f"{split}.src")
-            self.make(f"{PACKAGE}project", *trees)
+            words, parents = f"{work}/{split}.words", f"{work}/{split}.parents"
+            for text, end in ((words, "src"), (f"{raw}/{split}.tgt", "tgt")):
+                self.make(ApplyRequest(text=text, codes=codes, out=f"{work}/{split}.{end}"))
+            self.make(ProjectionRequest(words, parents, f"{work}/{split}.src"))
         self.make(self.folder / "unambiguous.py", work / "test", raw / "test.kinds")
         prefixes = ("--trainpref", work / "train", "--validpref", work / "dev")
         self.make(
-            f"{PACKAGE}binarize",
+            "fairseq_posattn.cli.binarize",
             *("--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary", *prefixes),
             *("--testpref", f"{work / 'test'},{work / 'unambiguous'}"),
             *("--destdir", work / "data", "--overwrite"),

@@ -17,8 +17,8 @@ from statistics import mean, stdev
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.board import Board
 from fairseq_posattn.experiments.machine import Machine, Share
+from fairseq_posattn.experiments.progress_display import ProgressDisplay
 from fairseq_posattn.experiments.recipe_content import Options, TrialRow
 from fairseq_posattn.experiments.runs import Run
 from fairseq_posattn.experiments.trials import Results, Trial
@@ -132,7 +132,7 @@ class Recipe(Trial):
         draw(rows, runs, self.work / "curves.png")
 
 
-def treebanks_in(folder: Path, board: Board) -> list[Path]:
+def treebanks_in(folder: Path, display: ProgressDisplay) -> list[Path]:
     """Return the folder if it is a treebank, otherwise its subfolders that have all splits."""
     if files_with(folder, "train"):
         return [folder]
@@ -141,7 +141,7 @@ def treebanks_in(folder: Path, board: Board) -> list[Path]:
     for path in treebanks:
         if missing := [split for split in SPLITS if not files_with(path, split)]:
             text = f"this treebank is left out: it has no {' and no '.join(missing)}"
-            board.finish(path.name, text)
+            display.finish(path.name, text)
     return [path for path in treebanks if all(files_with(path, s) for s in SPLITS)] or [folder]
 
 

@@ -23,7 +23,7 @@ from fairseq_posattn.files.requests import (
     declared,
     is_positional,
 )
-from fairseq_posattn.scoring.score import ScoreRequest
+from fairseq_posattn.scoring.request import TOKENIZERS, ScoreRequest
 
 LEAST = {  # a command line without options that may be left out
     "average": "run --out a.pt",
@@ -98,6 +98,10 @@ def test_the_words_of_a_request_are_read_as_the_same_request(name, kind):
     assert sorted(arguments(least)) == sorted(LEAST[name].split())
     for request in variants(least):
         assert asked(kind, None, arguments(request)) == request
+
+
+def test_the_tokenisers_are_those_of_sacrebleu():
+    assert sorted(pytest.importorskip("sacrebleu.metrics").BLEU.TOKENIZERS) == [*TOKENIZERS]
 
 
 def test_a_request_can_run_in_a_process_of_its_own(monkeypatch):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.experiment import Settings
+from fairseq_posattn.experiments.recipe_options import Table
 from fairseq_posattn.experiments.runs import Run, RunRecord, runs_in
 from fairseq_posattn.experiments.study import (
     StoredRun,
@@ -61,7 +61,7 @@ def recipe(tmp_path):
 
 
 def experiment(recipe) -> Translation:
-    return Translation(recipe / "recipe.toml", recipe / "work", Settings(last=3))
+    return Translation(Table(recipe=str(recipe), last=3))
 
 
 def statistics(run, test: str) -> str:
@@ -145,9 +145,7 @@ ANOTHER = {"dict.en.txt": {"bytes": 1, "sha256": "0"}}
     ("values", "message"),
     [
         ({"updates": 3}, "--updates was '2', is now '3'"),
-        ({"trees": "chain"}, "trees was 'own', is now 'chain'"),
         ({"tested": "chain"}, "the tests was 'own', is now 'chain'"),
-        ({"options": ["--lr", "1", "--seed", "2"]}, "--lr was '-', is now '1'"),
         ({"files": ANOTHER}, "the content of dict.en.txt differs"),
         ({"translated": {"averaged": 3, "beam": 4, "lenpen": 1}}, "beam was '5', is now '4'"),
     ],
@@ -157,10 +155,10 @@ def test_runs_that_differ_are_not_pooled(recipe, values, message):
     line = refusal(recipe)
     assert f"{recipe}/study/relative.base.seed2.json cannot be pooled" in line
     assert message in line and not (recipe / "work/table.md").exists()
-    runs = stored_runs(recipe / "study", recipe / "logs")
+    runs = stored_runs(recipe / "study")
     check_pools([run for run in runs if run.record.seed == 1])
     changed(recipe, "relative.base.seed2", pooled_because="the machine was another one")
-    check_pools(stored_runs(recipe / "study", recipe / "logs"))
+    check_pools(stored_runs(recipe / "study"))
 
 
 @pytest.mark.parametrize(
@@ -193,12 +191,12 @@ def test_references_that_have_changed(recipe, capsys):
     study, texts = recipe / "study", recipe / "work/raw"
     for path in study.glob("*.json"):
         changed(recipe, path.stem, references={})
-    check_references(stored_runs(study, recipe / "logs"), experiment(recipe).references())
+    check_references(stored_runs(study), experiment(recipe).references())
     assert (
         "4 others contain no checksums of references, so it is unknown" in capsys.readouterr().err
     )
     experiment(recipe).store_results(runs_in(recipe / "runs"), ["gen", "test"])
-    found = stored_runs(study, recipe / "logs")
+    found = stored_runs(study)
     sums = hashlib.sha256((texts / "gen.de").read_bytes()).hexdigest()
     assert [run.record.references["gen"] for run in found] == [[sums]] * len(RIGHT)
     assert found[0].record.translated == {"averaged": 3, "beam": 5, "lenpen": 1.0}
@@ -211,7 +209,7 @@ def test_references_that_have_changed(recipe, capsys):
 
 def test_a_recipe_that_keeps_nothing(tmp_path):
     with pytest.raises(InputError, match="study: no run is stored here; store runs with table"):
-        stored_runs(tmp_path / "study", tmp_path)
+        stored_runs(tmp_path / "study")
 
 
 def test_an_earlier_run_gives_way(recipe):
@@ -221,11 +219,11 @@ def test_an_earlier_run_gives_way(recipe):
     write(later.folder / "gen.hyp", TEXT)
     with pytest.raises(FileNotFoundError):  # the other test set was not translated
         experiment(recipe).store_results([later], ["gen", "test"])
-    [first, *_] = stored_runs(recipe / "study", recipe)
+    [first, *_] = stored_runs(recipe / "study")
     assert first.record.updates == 2 and statistics(first, "gen") == "0 1\n" * 4
     write(later.folder / "test.hyp", TEXT)
     experiment(recipe).store_results([later], ["gen", "test"])
-    [first, *_] = stored_runs(recipe / "study", recipe)
+    [first, *_] = stored_runs(recipe / "study")
     assert first.record.updates == 3 and statistics(first, "test") == "1 1\n" * 4
 
 
@@ -262,7 +260,7 @@ def test_the_default_score_of_tables_is_stored(recipe):
     toml = (recipe / "recipe.toml").read_text().replace('main = "exact"', "score = { nist = true }")
     write(recipe / "recipe.toml", toml)
     experiment(recipe).store_results(runs_in(recipe / "runs"), ["gen", "test"])
-    [first, *_] = stored_runs(recipe / "study", recipe / "logs")
+    [first, *_] = stored_runs(recipe / "study")
     assert first.record.signatures["gen"].startswith("NIST BLEU|")
     printed = table(recipe).stdout
     assert "| relative | base | 2 |" in printed.replace("`", "") and "NIST BLEU: `" in printed
@@ -273,7 +271,7 @@ def test_the_scores_are_those_of_the_translations(recipe):
     toml = (recipe / "recipe.toml").read_text().replace('main = "exact", ', "")
     write(recipe / "recipe.toml", toml)
     experiment(recipe).store_results(runs_in(recipe / "runs"), ["gen", "test"])
-    stored = stored_runs(recipe / "study", recipe / "logs")
+    stored = stored_runs(recipe / "study")
     shared = {"references": [str(recipe / "work/raw/gen.de")], "target_lang": "de"}
     found = []
     for one, file in ((stored, StoredRun.scored), (runs_in(recipe / "runs"), Run.scored)):

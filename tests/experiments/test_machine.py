@@ -32,7 +32,7 @@ def four_gpus(monkeypatch):
     ],
 )
 def test_runs_share_the_gpus(four_gpus, runs, at_once, gpus, each, side):
-    machine, parts = shares(Machine(gpus=gpus), runs, at_once)
+    machine, parts = shares(Machine(gpus=gpus, at_once=at_once), runs)
     assert (machine.each(), len(parts)) == (each, side)
     used = [gpu for part in parts for gpu in part.gpus]
     assert len(used) == len(set(used)) and (runs == 1 or len(used) == each * side)
@@ -40,24 +40,24 @@ def test_runs_share_the_gpus(four_gpus, runs, at_once, gpus, each, side):
 
 def test_more_runs_than_gpus_at_once(four_gpus):
     """They share the GPUs if the user asks for it; small models leave most of one idle."""
-    machine, parts = shares(Machine(), 9, 6)
+    machine, parts = shares(Machine(at_once=6), 9)
     assert machine.each() == 1
     assert [part.gpus for part in parts] == [("0",), ("1",), ("2",), ("3",), ("0",), ("1",)]
-    assert len(shares(Machine(gpus=1), 30, 8)[1]) == 8
+    assert len(shares(Machine(gpus=1, at_once=8), 30)[1]) == 8
 
 
 def test_only_visible_gpus_are_shared_out(four_gpus, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
-    _, parts = shares(Machine(), 2, None)
+    _, parts = shares(Machine(), 2)
     assert [part.environment()["CUDA_VISIBLE_DEVICES"] for part in parts] == ["5", "7"]
 
 
 def test_runs_share_the_cores(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    _, parts = shares(Machine(cpu=True, processes=2), 10, None)
+    _, parts = shares(Machine(cpu=True, processes=2), 10)
     assert parts == [Share(threads=1)] * 4
-    _, parts = shares(Machine(cpu=True), 3, 2)
+    _, parts = shares(Machine(cpu=True, at_once=2), 3)
     assert [part.environment() for part in parts] == [{"OMP_NUM_THREADS": "4"}] * 2
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert parts[0].environment() == {}
@@ -67,14 +67,14 @@ def test_runs_share_the_cores(monkeypatch):
 def test_without_a_gpu(monkeypatch, runs):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(InputError, match="no GPU is visible; add --cpu"):
-        shares(Machine(), runs, None)[0].each()
+        shares(Machine(), runs)[0].each()
     assert Machine(gpus=4, dry_run=True).each() == 4
 
 
 @pytest.mark.parametrize("runs", [1, 3])
 def test_more_gpus_than_there_are(four_gpus, runs):
     with pytest.raises(InputError, match="--gpus is 8, but only 4 GPUs are visible; use fewer"):
-        shares(Machine(gpus=8), runs, None)[0].each()
+        shares(Machine(gpus=8), runs)[0].each()
 
 
 def test_jobs_side_by_side():

@@ -3,7 +3,11 @@
 import io
 import re
 
-from fairseq_posattn.experiments.board import Board, LogReader, TrainingProgress
+from fairseq_posattn.experiments.progress_display import (
+    LogReader,
+    ProgressDisplay,
+    TrainingProgress,
+)
 from fairseq_posattn.files.terminal import duration
 
 LINES = """\
@@ -68,33 +72,33 @@ def test_a_log_is_read_as_it_grows(tmp_path):
 
 def test_a_terminal_has_a_line_for_each_run():
     out = Terminal()
-    board = Board(out)
-    board.show("a", "update 1")
-    board.show("b", "update 1")
-    board.show("a", "update 2")
-    board.finish("a", "trained")
+    display = ProgressDisplay(out)
+    display.show("a", "update 1")
+    display.show("b", "update 1")
+    display.show("a", "update 2")
+    display.finish("a", "trained")
     assert out.getvalue().split("\x1b[J")[-1] == "a: trained\nb: update 1\n"
     assert re.findall(r"\x1b\[(\d)A", out.getvalue()) == ["1", "2", "2"]
 
 
 def test_names_cannot_steer_the_terminal():
     out = Terminal()
-    board = Board(out)
-    board.show("a\x1b[2J\u202e", "update\r1")
-    board.finish("a\x1b[2J\u202e", "trained\n")
+    display = ProgressDisplay(out)
+    display.show("a\x1b[2J\u202e", "update\r1")
+    display.finish("a\x1b[2J\u202e", "trained\n")
     shown = re.sub(r"\x1b\[(\dA\x1b\[)?J", "", out.getvalue())
     assert shown == "a\\x1b[2J\\u202e: update\\r1\na\\x1b[2J\\u202e: trained\\n\n"
 
 
 def test_a_log_has_a_line_a_minute():
     out, clock = io.StringIO(), Clock()
-    board = Board(out, clock)
-    board.show("a", "begins", new=True)
+    display = ProgressDisplay(out, clock)
+    display.show("a", "begins", new=True)
     for now in range(1, 150):
         clock.now = float(now)
-        board.show("a", f"at {now}")
-    board.finish("a", "trained")
-    board.finish("b")
+        display.show("a", f"at {now}")
+    display.finish("a", "trained")
+    display.finish("b")
     assert out.getvalue().splitlines() == ["a: begins", "a: at 60", "a: at 120", "a: trained"]
 
 

@@ -14,7 +14,7 @@ from fairseq_posattn.core.attention import AttentionShape, AttentionSpecificatio
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.recipe import CHECKOUT, arguments, read_content, read_recipe
 from fairseq_posattn.experiments.recipe_content import TrialContent
-from fairseq_posattn.experiments.recipe_options import asked_recipe
+from fairseq_posattn.experiments.recipe_options import Prepare, asked_recipe
 from fairseq_posattn.experiments.runs import Run, RunRecord
 from fairseq_posattn.experiments.sizes import size_for
 from fairseq_posattn.experiments.translation import Translation
@@ -102,7 +102,6 @@ def test_a_size_of_all_recipes(tmp_path, name):
             'has trees = "parsed", which requires corpus.prepare.parser = "conllu"',
         ),
         ('title = "Small"', 'base = "none"', "base is 'none', which contains no recipe.toml"),
-        ('model = "sequence"', 'model = "sequence"\nname = "a/b"', "expected a plain name"),
         (
             'size = "base"',
             'size = "base"\n[[models]]\nmodel = "sequence"\nsize = "base"',
@@ -134,6 +133,10 @@ def test_a_size_of_all_recipes(tmp_path, name):
             "subsets.test is .'../a'., expected a plain name",
         ),
         ("[corpus]", 'evaluation.subsets.test = "a"\n[corpus]', "expected a list"),
+        ("[corpus]", "[corpus]\nprepare.symbols = 0", "prepare.symbols is 0, expected at least 1"),
+        ("[corpus]", "[corpus]\nprepare.symbol = 9", "symbol is not an option of posattn prepare"),
+        ("[corpus]", '[corpus]\nprepare.parser = "x"', "expected stanza or conllu or none; corr"),
+        ("[corpus]", 'evaluation.score.exact = "x"\n[corpus]', "expected true or false"),
         ("[corpus]", 'evaluation.published.x.y = "z"\n[corpus]', "expected a number"),
     ],
 )
@@ -263,26 +266,6 @@ def test_the_row_of_a_model_is_that_of_the_table_at_any_size(tmp_path):
     assert found.row("relative", "small").training == {}  # any preset may be trained
 
 
-@pytest.mark.parametrize(
-    ("step", "words", "message"),
-    [
-        ("train", ["sequence", "--", "--seed", "5"], "--seed is set by the recipe; use --seed"),
-        ("train", ["sequence", "--", "--max-update=3"], "--max-update=3 is set by the recipe"),
-        ("prepare", ["--from", ".", "--", "--control", "flat"], "--control is set by the recipe"),
-        ("prepare", ["--from", ".", "--", "--out=x"], "--out=x is set by the recipe"),
-        (
-            "evaluate",
-            ["--run", "x", "--seeds", "1-2"],
-            "--run selects a single run; leave out --seed",
-        ),
-    ],
-)
-def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path):
-    recipe(tmp_path)
-    code, _, err = in_process(step, tmp_path, "--dry-run", *words)
-    assert code == 1 and message in err
-
-
 def shown(folder, *words):
     """Return the options of the training that a command would start."""
     code, out, _ = in_process("train", folder, "sequence", "--cpu", "--dry-run", *words)
@@ -350,7 +333,7 @@ def test_the_model_may_stand_after_the_options(tmp_path):
 def test_a_language_that_cannot_be_scored_is_told_at_once(tmp_path, target, message):
     pytest.importorskip("sacrebleu")
     recipe(tmp_path, GOOD.replace('target = "de"', f'target = "{target}"'))
-    experiment = Translation(tmp_path / "recipe.toml", tmp_path / "work")
+    experiment = Translation(Prepare(recipe=str(tmp_path)))
     missing = {"MeCab": None, "sacrebleu.tokenizers.tokenizer_ja_mecab": None}
     with (
         mock.patch.dict("sys.modules", missing),

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_posattn.experiments.experiment import Settings
-from fairseq_posattn.experiments.machine import Machine, Share, described
+from fairseq_posattn.experiments.machine import Machine, Share
+from fairseq_posattn.experiments.recipe_options import Table
 from fairseq_posattn.experiments.reproducibility import note_preparing, write_checklist
 from fairseq_posattn.experiments.runs import Run, RunRecord, runs_in
+from fairseq_posattn.experiments.training import described
 from fairseq_posattn.experiments.translation import Translation
 from fairseq_posattn.files.version import code_version
 from support.files import write
@@ -31,11 +32,12 @@ OPTIONS = ["--lr", "0.1", "--adam-betas", "(0.9, 0.98)", "--share", "--dropout",
 
 
 @pytest.fixture
-def experiment(tmp_path):
+def experiment(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["posattn recipe", "table", "x"])
     write(tmp_path / "recipe.toml", RECIPE)
     for name, lines in {"train": 5, "dev": 2, "gen": 3, "test": 4}.items():
         write(tmp_path / f"work/raw/{name}.en", ["a b"] * lines)
-    return Translation(tmp_path / "recipe.toml", tmp_path / "work", Settings(called="table x"))
+    return Translation(Table(recipe=str(tmp_path)))
 
 
 @pytest.fixture
@@ -83,16 +85,17 @@ def test_the_checklist(experiment, runs):
         assert rows.count(row) == 1, row
     page = (experiment.work / "reproducibility.md").read_text()
     assert "How they were chosen: by a search on dev" in page and "Licence: CC BY 4.0" in page
-    assert "prepare" in page and "# with unknown options\ntable x\n" in page
+    called = "posattn recipe table x\n"
+    assert "prepare" in page and f"# with unknown options\n{called}" in page
     note_preparing(experiment)
     cells(experiment, runs)
-    assert "table x\ntable x\n" in (experiment.work / "reproducibility.md").read_text()
+    assert f"{called}{called}" in (experiment.work / "reproducibility.md").read_text()
 
 
 def test_what_a_recipe_does_not_say(experiment, runs):
     path = experiment.folder / "recipe.toml"
     write(path, re.sub(r'chosen = .*|, licence = "CC BY 4.0"', "", path.read_text()))
-    cells(Translation(path, experiment.work), runs)
+    cells(Translation(experiment.settings), runs)
     page = (experiment.work / "reproducibility.md").read_text()
     for key in ("chosen", "corpus.licence"):
         assert f": unknown; state it as `{key}` in recipe.toml." in page

@@ -5,13 +5,14 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from fairseq_posattn.experiments.board import Board
 from fairseq_posattn.experiments.commands import CommandFailed, Shell
 from fairseq_posattn.experiments.machine import Machine, Share
+from fairseq_posattn.experiments.progress_display import ProgressDisplay
 from fairseq_posattn.experiments.runs import Run, RunRecord
 from fairseq_posattn.experiments.training import train_once
 
@@ -27,8 +28,8 @@ ONCE = "import sys; file = open(sys.argv[1], 'x')"  # a second time it fails
 
 
 @pytest.fixture
-def board() -> Board:
-    return Board(io.StringIO())
+def display() -> ProgressDisplay:
+    return ProgressDisplay(io.StringIO())
 
 
 @pytest.fixture
@@ -38,9 +39,10 @@ def run(tmp_path) -> Run:
     return run
 
 
-def train(board: Board, run: Run, shell: Shell | None = None) -> None:
+def train(display: ProgressDisplay, run: Run, shell: Shell | None = None) -> None:
     command = [sys.executable, "-c", ONCE, run.folder / "trained"]
-    train_once(shell or Shell(), board, run, lambda: command, Machine(cpu=True), Share())
+    experiment = SimpleNamespace(shell=shell or Shell(), progress=display)
+    train_once(experiment, run, lambda: command, Machine(cpu=True), Share())
 
 
 def wait_for(text: str, capsys) -> None:
@@ -60,8 +62,8 @@ def holder(run):
         yield process
 
 
-def test_a_training_that_still_runs_is_waited_for(board, run, holder, capsys):
-    thread = threading.Thread(target=train, args=(board, run))
+def test_a_training_that_still_runs_is_waited_for(display, run, holder, capsys):
+    thread = threading.Thread(target=train, args=(display, run))
     thread.start()
     wait_for(f"{run.folder}: process 7 on that machine is still training here; waiting", capsys)
     assert not (run.folder / "trained").exists()
@@ -70,28 +72,28 @@ def test_a_training_that_still_runs_is_waited_for(board, run, holder, capsys):
     assert (run.folder / "trained").exists() and run.is_finished
 
 
-def test_a_signal_ends_the_waiting(board, run, holder):
+def test_a_signal_ends_the_waiting(display, run, holder):
     shell = Shell()
     shell.stopped.set()
     with pytest.raises(CommandFailed, match="the work was stopped by a signal"):
-        train(board, run, shell)
+        train(display, run, shell)
 
 
-def test_two_at_once_train_once(board, run):
-    threads = [threading.Thread(target=train, args=(board, run)) for _ in range(2)]
+def test_two_at_once_train_once(display, run):
+    threads = [threading.Thread(target=train, args=(display, run)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    printed = board.out.getvalue()
+    printed = display.out.getvalue()
     assert printed.count("starts training") == 1
     assert printed.count("already trained (") == 1
 
 
-def test_where_a_training_continues_is_told(board, run):
+def test_where_a_training_continues_is_told(display, run):
     """The save of checkpoint_last.pt may have been interrupted."""
     for name, update in (("checkpoint_last.pt", 300), ("checkpoint_1_381.pt", 381)):
         state = {"optimizer_history": [{"num_updates": update}]}
         torch.save(state, run.folder / name)
-    train(board, run)
-    assert f"continues from update 381 in {run.folder}" in board.out.getvalue()
+    train(display, run)
+    assert f"continues from update 381 in {run.folder}" in display.out.getvalue()

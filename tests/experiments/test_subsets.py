@@ -5,9 +5,9 @@ import json
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.commands import Shell
 from fairseq_posattn.experiments.corpora import Collector
 from fairseq_posattn.experiments.recipe_content import Row
+from fairseq_posattn.experiments.recipe_options import Table
 from fairseq_posattn.experiments.scoring import check_labels, score
 from fairseq_posattn.experiments.tables import (
     lines_of,
@@ -42,7 +42,7 @@ def experiment_of(folder, *changes: tuple[str, str], dry_run: bool = False) -> T
         assert old in text
         text = text.replace(old, new)
     write(folder / "recipe.toml", text)
-    return Translation(folder / "recipe.toml", folder / "work", shell=Shell(dry_run))
+    return Translation(Table(recipe=str(folder), dry_run=dry_run))
 
 
 def test_labels_are_copied_beside_their_test_set_and_checked(tmp_path):
@@ -81,7 +81,7 @@ def test_a_score_reads_the_labels_of_its_test_set(tmp_path, capsys):
     experiment = experiment_of(tmp_path, dry_run=True)
     [(_, run)] = experiment.planned([experiment.row("sequence", None)], [1])
     out = [score(experiment, [run], [], test) for test in ("gen", "test")]
-    printed = capsys.readouterr().out.split("posattn.cli.score")[1:]
+    printed = capsys.readouterr().out.split("fairseq_posattn score")[1:]
     assert f"--subsets category={experiment.raw}/gen.category" in printed[0]
     assert "--subsets" not in printed[1] and all("--main exact" in text for text in printed)
     plain = experiment_of(tmp_path, ('subsets.gen = ["category"]', ""), dry_run=True)

@@ -3,6 +3,7 @@
 import pytest
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.recipe_options import Table
 from fairseq_posattn.experiments.translation import Translation
 from support.experiments import in_process
 from support.files import write
@@ -34,7 +35,7 @@ def prepared(tmp_path):
 
 
 def run(folder):
-    experiment = Translation(folder / "recipe.toml", folder / "work")
+    experiment = Translation(Table(recipe=str(folder)))
     return experiment.planned([experiment.row("sequence", None)], [1])
 
 

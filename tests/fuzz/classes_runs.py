@@ -61,12 +61,13 @@ MEASURED = {
 def show_result(folder: Path) -> None:
     """What table.sh of the toy recipe does with a run that has ended: test it once, and show it."""
     from fairseq_posattn.experiments.machine import Machine, Share
+    from fairseq_posattn.experiments.recipe_options import Table
     from fairseq_posattn.experiments.trials import trial_class
 
     file = ROOT / "recipes/toy/recipe.toml"
     recipe = trial_class(file)
     assert recipe is not None
-    trial = recipe(file, folder)
+    trial = recipe(Table(recipe=str(file.parent), work=folder))
     row = next(row for row in trial.content.models if row.name == RECORD.name)
     run = runs.Run(folder / "runs", RECORD)
     with mock.patch.multiple(

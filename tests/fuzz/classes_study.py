@@ -117,16 +117,16 @@ def run_together(runs) -> bool:
     build,
     "study/*.json",
     [other_fields, other_fields, fields_of_another_run, another_shape],
-    "work/study/*/evaluate.log",
+    "out.*",
     also_named="seed1.json seed2.json seed3.json",
 )
 @calling
 def pool(folder: Path) -> None:
-    """What table.sh --from-study does before it scores: each row is written a log."""
-    from fairseq_posattn.experiments.experiment import Settings
+    """What table.sh --from-study does before it scores: each run is written a file."""
+    from fairseq_posattn.experiments.recipe_options import Table
     from fairseq_posattn.experiments.translation import Translation, of_system
 
-    experiment = Translation(folder / "recipe.toml", folder / "work", Settings(from_study=True))
+    experiment = Translation(Table(recipe=str(folder), from_study=True))
     rows = experiment.rows(None)
     runs = experiment.finished(rows, [])
     assert len({run.name for run in runs}) == len(runs), "a run counts twice"
@@ -136,5 +136,5 @@ def pool(folder: Path) -> None:
         assert run_together(without or of_row), "runs that differ are pooled"
         for run in of_row:
             assert run.scored("test").parent == folder / "study"
-            run.folder.mkdir(parents=True, exist_ok=True)
-            (run.folder / "evaluate.log").write_text("scored")
+            out = folder / f"out.{run.name}"
+            out.write_text("scored")

@@ -10,7 +10,6 @@ from support import warm
 from support.commands import ROOT, run
 from support.experiments import TINY, tidy
 from support.files import lines_of, write
-from support.unspaced import write_english_to_chinese, write_japanese_to_english
 
 pytest.importorskip("stanza")
 pytestmark = pytest.mark.long(ci=True)
@@ -51,33 +50,3 @@ def test_three_commands(corpus, tmp_path):
         assert all(float(row[f"{test} BLEU"]) >= 0 for test in ("test_a", "test_b"))
     page = (mine / "work/report.html").read_text()
     assert "structural_chain.demo" in page and "de to en" in page
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "write_corpus", "tokenizer"),
-    [
-        ("ja", "en", write_japanese_to_english, "13a"),
-        ("en", "zh", write_english_to_chinese, "zh"),
-    ],
-)
-def test_languages_without_spaces(source, target, write_corpus, tokenizer, stanza_models, tmp_path):
-    """Japanese trees come from another parser, beside the text; English is parsed by stanza."""
-    raw, mine, models = tmp_path / "raw", tmp_path / "mine", ["sequence", "structural"]
-    write_corpus(raw)
-    parser = ["--parser", "conllu", "--tokenize", "spaces"]
-    if source == "en":
-        parser = ["--model-dir", stanza_models.toy]
-    steps = {
-        "new": ["--source", source, "--target", target, "--from", raw],
-        "prepare": ["--models", *models, "--", "--symbols", 60 if source == "ja" else 300, *parser],
-        "table": ["--models", *models, "--updates", 3, "--last", 1, "--", *TINY],
-    }
-    for step, words in steps.items():
-        run("posattn", "recipe", step, mine, *words, env=warm.variables())
-    rows = list(csv.DictReader((mine / "work/table.csv").read_text().splitlines()))
-    assert [row["model"] for row in rows] == models
-    score = next((mine / "work/results").glob("structural.demo.*.json")).read_text()
-    assert f"tok:{tokenizer}" in score
-    words = (mine / f"work/raw/test.{source}").read_text().split("\n")[0].split()
-    page = (mine / "work/report.html").read_text()
-    assert all(word in page for word in words)

@@ -19,7 +19,7 @@ FOLDER = RECIPES / "multi30k_en_de"
 @pytest.mark.parametrize("recipe", sorted(path.parent.name for path in RECIPES.glob("*/study")))
 def test_each_run_has_its_results_and_its_options(recipe):
     tests = read_recipe(recipe).content.corpus.tests
-    runs = stored_runs(RECIPES / recipe / "study", RECIPES)
+    runs = stored_runs(RECIPES / recipe / "study")
     files = {path.name for path in (RECIPES / recipe / "study").glob("*.xz")}
     assert files == {run.scored(test).name for run in runs for test in tests}
     check_pools(runs)

@@ -82,25 +82,6 @@ def test_tables_of_two_small_treebanks(tmp_path):
 
 
 @pytest.mark.long
-def test_an_interrupted_run_goes_on(tmp_path):
-    treebank = write_treebank(tmp_path / "UD_Toy-XX")
-    experiment = Experiment("ud_tagging", tmp_path / "work")
-    experiment.start("prepare", "--from", treebank, "--", "--column", "xpos")
-    command = ["table", "--models", "pe_add", "--cpu", *SMALL, "--max-epoch", 2]
-    command += ["--save-interval-updates", 3]  # of four
-    experiment.start(*command)
-    (folder,) = experiment.runs("pe_add.Toy-XX.xpos")
-    first = json.loads((folder / "result.json").read_text())
-    (folder / "checkpoint_2_3.pt").replace(folder / "checkpoint_last.pt")  # as if it had been
-    (folder / "finished").unlink()  # killed then
-    (folder / "result.json").unlink()
-    experiment.start(*command)
-    assert "(epoch 2 @ 3 updates)" in (folder / "train.log").read_text()
-    again = json.loads((folder / "result.json").read_text())
-    assert again["epochs"] == 2 and again["accuracy"] == first["accuracy"]
-
-
-@pytest.mark.long
 def test_data_of_another_treebank_are_made_anew(toy, tmp_path):
     """A run of the old data stays; vectors choose the models of PTB."""
     treebank, experiment = toy.work.parent / "UD_Toy-XX", toy
@@ -119,15 +100,6 @@ def test_data_of_another_treebank_are_made_anew(toy, tmp_path):
     assert experiment.start("train", "conv", "--dry-run", "--gpus", 1).stdout.count("nproc") == 0
     assert "--arch san_tagger_conv_ptb " in shown
     assert f"--word-vectors {tmp_path}/vectors --fixed-word-vectors " in shown
-
-
-@pytest.mark.long
-def test_a_failed_training_is_told(toy):
-    wrong = ["--", "--encoder-attention", "nothing"]
-    result = toy.start("table", "--models", "conv2d", "--cpu", *wrong, check=False)
-    assert result.returncode == 1
-    assert "no attention mechanism is called 'nothing'" in result.stdout
-    assert not list(toy.work.glob("table.*"))
 
 
 def test_published_treebanks_have_the_published_means():

@@ -149,22 +149,14 @@ def test_readings_are_a_function_of_the_string(held_out):
 
 
 def test_each_string_once_with_each_tree_and_different_targets(held_out):
+    """So a model of strings is right on at most half of the ambiguous sentences."""
     for trees in by_string(held_out).values():
         assert sorted(trees) == sorted(toy.readings(trees[0]))
         assert len({tuple(toy.translate(tree)) for tree in trees}) == len(trees)
 
 
-def test_a_model_of_strings_is_right_at_most_half_the_time(held_out):
-    ambiguous = of_kind(held_out, toy.AMBIGUOUS, toy.TIE)
-    assert len(by_string(ambiguous)) <= len(ambiguous) / 2
-
-
-def test_a_model_of_depths_is_right_on_at_most_half_of_the_ties(held_out):
-    ties = of_kind(held_out, toy.TIE)
-    assert len({(tree.forms, tuple(depths(tree))) for tree in ties}) <= len(ties) / 2
-
-
 def test_readings_of_a_tie_differ_in_relations_alone(held_out):
+    """So a model that knows depths is right on at most half of the ties."""
     for tree in of_kind(held_out, toy.TIE):
         readings = toy.readings(tree)
         assert all(depths(reading) == depths(tree) for reading in readings)

@@ -22,7 +22,7 @@ SECONDS_BETWEEN_LINES = 60.0
 UP_AND_CLEAR = "\x1b[{}A\x1b[J"
 
 
-class Board:
+class ProgressDisplay:
     """A thread-safe progress display with one line per active run."""
 
     def __init__(self, out: TextIO | None = None, clock: Callable[[], float] = time.monotonic):
