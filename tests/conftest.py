@@ -133,3 +133,18 @@ def write(tmp_path):
     from support import files
 
     return lambda name, content: str(files.write(tmp_path / name, content))
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[tuple[str, list]]:
+    """What the parser is asked; it works in this process, where it is loaded once for all tests."""
+    from fairseq_posattn.text.live.parser_process import LiveParser, answer
+
+    questions = []
+
+    def ask(self, what, lines):
+        questions.append((what, list(lines)))
+        return answer(self.settings, what, lines) if lines else []
+
+    monkeypatch.setattr(LiveParser, "ask", ask)
+    return questions

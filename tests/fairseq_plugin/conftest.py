@@ -1,5 +1,7 @@
 """Small models are trained once and shared by the tests and by all workers."""
 
+import shutil
+
 import pytest
 
 from support.commands import FULL_TREE
@@ -29,6 +31,41 @@ def tree_model(models):
 @pytest.fixture(scope="session")
 def stock_model(models):
     return models / "stock/checkpoint_last.pt"
+
+
+@pytest.fixture(scope="session")
+def bare_data(toy_data, tmp_path_factory):
+    """Return the toy data without their trees."""
+    folder = tmp_path_factory.mktemp("bare") / "data"
+    return shutil.copytree(toy_data, folder, ignore=shutil.ignore_patterns("*.tree.*"))
+
+
+@pytest.fixture(scope="module")
+def bracketed(toy_data, tmp_path_factory):
+    """Return the toy data with two brackets among the target's pieces."""
+    from support.decoding import with_brackets
+
+    return with_brackets(toy_data, tmp_path_factory.mktemp("brackets"))
+
+
+@pytest.fixture(scope="module")
+def model_of(bracketed):
+    """Make the model whose decoder has an option; the command line is read once."""
+    import torch
+
+    from fairseq_posattn.fairseq_plugin.models.config import plain_namespace
+    from support.decoding import shaken, with_option
+    from support.in_process import build
+
+    task, _, cfg = build(bracketed, *with_option("cross_attention", "tree_depth_bias"))
+
+    def make(option, use, **more):
+        args = plain_namespace(cfg.model)
+        vars(args).update({"cross_attention": "", option: use, **more})
+        torch.manual_seed(1)
+        return task, shaken(task.build_model(args))
+
+    return make
 
 
 @pytest.fixture(scope="session")

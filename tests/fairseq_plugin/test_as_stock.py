@@ -7,13 +7,7 @@ import pytest
 
 from support import commands
 from support.commands import FULL_TREE
-from support.in_process import (
-    Result,
-    generate,
-    hypotheses_and_scores,
-    losses_of_updates,
-    train,
-)
+from support.in_process import Result, generate, hypotheses_and_scores, losses_of_updates, train
 from support.trainings import assert_same_model
 
 STOCK = ("--arch", "transformer")
@@ -118,7 +112,6 @@ def test_a_checkpoint_of_another_model(option, other, arch, refused, toy_data, t
     if option == "--restore-file":
         fresh += ("--reset-optimizer", "--reset-lr-scheduler")
     result = train(toy_data, tmp_path / "run", *arch, *fresh, option, first / LAST, check=False)
-    print(repr(result.error))
     if not refused:
         assert result.error is None
         return

@@ -62,17 +62,11 @@ def test_data_without_a_sentence_are_refused(tmp_path):
     ("place", "kind", "value", "message"),
     [
         (0, "<B", 0, "not the index of a binarised data set"),
-        (9, "<Q", 2, "not the index of a binarised data set"),
         (17, "<B", 99, "not the index of a binarised data set"),
-        (17, "<B", 4, "lengths and offsets of the sentences disagree"),
         (18, "<Q", 4, "bytes instead of 74, so it is incomplete or damaged"),
-        (18, "<Q", 2**63, "incomplete or damaged"),
-        (HEADER.size, "<i", 2, "lengths and offsets of the sentences disagree"),
         (HEADER.size, "<i", -1, "lengths and offsets of the sentences disagree"),
         (HEADER.size + 16, "<i", 3, r"18 bytes instead of 20, so it is incomplete or damaged"),
-        (STARTS, "<q", 2, "lengths and offsets of the sentences disagree"),
         (STARTS + 8, "<q", -8, "lengths and offsets of the sentences disagree"),
-        (STARTS + 32, "<q", 0, "lengths and offsets of the sentences disagree"),
     ],
 )
 def test_a_damaged_index_is_refused(tmp_path, place, kind, value, message):
@@ -139,13 +133,8 @@ def test_a_training_names_the_damaged_file_and_the_dictionary(toy_data, tmp_path
     ("text", "line", "message"),
     [
         ("a 3\nb\n", 2, "expected a symbol, a space and a number, found 'b'"),
-        ("a 3\nb x\n", 2, "expected a symbol, a space and a number"),
-        ("a 3\nb 1_0\n", 2, "expected a symbol, a space and a number"),
         ("a 3\nb \u0661\n", 2, "expected a symbol, a space and a number"),
-        (f"a 3\nb {'9' * 4301}\n", 2, "expected a symbol, a space and a number"),
-        ("a 3\n\nb 2\n", 2, "expected a symbol, a space and a number, found ''"),
         ("a 3\nb 2\na 1\n", 3, "the symbol 'a' occurs a second time"),
-        ("a 3\n<pad> 2\n", 2, "the symbol '<pad>' occurs a second time"),
         (b"a 3\nb\xff 2\n", 2, "the line is not UTF-8"),
     ],
 )
@@ -165,11 +154,6 @@ def test_what_a_dictionary_may_hold(tmp_path, mark, end):
     path.write_bytes((mark + "".join(line + end for line in lines)).encode())
     dictionary = Dictionary.load(str(path))
     assert dictionary.symbols[4:] == ["a", "b c", "\u3000", "\ufeff", "<pad>", "\u2028x"]
-
-
-def test_a_missing_dictionary_is_fairseqs_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        Dictionary.load(str(tmp_path / "dict.txt"))
 
 
 @pytest.mark.parametrize("language", ["src", "tgt"])

@@ -158,29 +158,17 @@ EMBEDDING = "encoder.embed_tokens.weight"
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            set_parameter(FC1, lambda weight: weight * float("nan")),
-            f"the parameter {FC1} contains infin",
-        ),
+        (set_parameter(FC1, lambda weight: weight * float("nan")), f"parameter {FC1} contains inf"),
         (set_parameter(FC1, lambda weight: weight[1:]), f"{FC1} has the shape [63, 32], but this "),
-        (
-            set_parameter(FC1, lambda _: torch.zeros(1).expand(10**11)),
-            "has more elements than the f",
-        ),
+        (set_parameter(FC1, lambda _: torch.zeros(1).expand(10**11)), "has more elements than the"),
         (set_parameter(EMBEDDING, lambda weight: weight[1:]), "symbols (encoder.embed_tokens.weig"),
         (lambda state: state["model"].pop(FC1), f'it lacks "{FC1}"'),
         (lambda state: state["model"].update(more=torch.ones(1)), 'does not have "more"'),
         (lambda state: state.update(model={}), "it contains no parameters"),
         (lambda state: state.update(task_state=[1]), "its 'task_state' has the type list"),
-        (
-            lambda state: state["cfg"]["task"].update(data="${oc.env:SECRET}"),
-            "'${oc.env:SECRET}', ",
-        ),
+        (lambda state: state["cfg"]["task"].update(data="${oc.env:SECRET}"), "'${oc.env:SECRET}'"),
         (lambda state: state.update(cfg='a: "\\x24{oc.env:SECRET}"'), "'cfg' has the type str"),
-        (
-            lambda state: state.update(args=Namespace(data="${oc.decode:x}")),
-            "'${oc.decode:x}', whic",
-        ),
+        (lambda state: state.update(args=Namespace(data="${oc.decode:x}")), "'${oc.decode:x}', wh"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit(
@@ -208,20 +196,12 @@ def test_a_checkpoint_that_does_not_fit(
     ],
 )
 def test_a_configuration_that_is_none(change, message, tree_model, toy_data, tmp_path):
-    file = tmp_path / "checkpoint_last.pt"
-    state = torch.load(tree_model)
+    state, file = torch.load(tree_model), tmp_path / "checkpoint_last.pt"
     change(state)
     torch.save(state, file)
     error = generate(toy_data, file, check=False).error
     assert isinstance(error, InputError)
     assert str(error).startswith(f"{file}: ") and message in str(error)
-
-
-def test_a_checkpoint_that_lost_some_bytes(tree_model, toy_data, tmp_path):
-    """The directory at its end then names places before the file."""
-    file, content = tmp_path / "checkpoint_last.pt", tree_model.read_bytes()
-    file.write_bytes(content[:5000] + content[9000:])
-    assert str(generate(toy_data, file, check=False).error).startswith(f"{file}")
 
 
 @pytest.mark.parametrize("content", [b"no checkpoint", b"checkpoint\nof a\nkind\n", b"\0" * 99])

@@ -106,8 +106,7 @@ def test_the_processes_that_it_starts_have_the_plugin(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 @pytest.mark.parametrize(
-    "name",
-    sorted({path.stem for path in CLI.glob("[a-z]*.py")} - {"fairseq_programs", "main"}),
+    "name", sorted({path.stem for path in CLI.glob("[a-z]*.py")} - {"fairseq_programs", "main"})
 )
 def test_help_names_the_installed_command(name, monkeypatch, capsys):
     """It does so where `python -m` starts the command, too."""

@@ -1,16 +1,13 @@
 """The loader: whatever fairseq does to the sentences, each keeps its own tree."""
 
-import pickle
 import shutil
 
-import numpy as np
 import pytest
 import torch
 from fairseq.data import indexed_dataset
 
 from fairseq_posattn.core.positions import SourceTree
-from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.tree_data import TreeDataset, load_tree_file
+from fairseq_posattn.fairseq_plugin.tree_data import TreeDataset
 from fairseq_posattn.trees import TreeError
 from support.commands import FULL_TREE
 from support.in_process import build, train
@@ -141,25 +138,6 @@ def test_filtering_by_length(toy_data, train_set):
     assert len(found) > len(short) - 8
 
 
-def test_too_long_sentences_are_refused(toy_data, train_set):
-    task = loaded(toy_data)
-    with pytest.raises(InputError, match=r"sentence \d+ of the data .* at most 16 and 1024 pieces"):
-        ids_checked(task, train_set, max_positions=(16, 1024))
-
-
-def test_shards_of_several_processes(toy_data, train_set):
-    task = loaded(toy_data)
-    found = [ids_checked(task, train_set, num_shards=3, shard_id=k) for k in range(3)]
-    assert sorted(number for shard in found for number in shard) == list(range(400))
-
-
-def test_widths_that_are_multiples(toy_data, train_set):
-    task = loaded(toy_data, options=("--required-seq-len-multiple", "8"))
-    sample = task.dataset("train").collater([task.dataset("train")[k] for k in range(5)])
-    assert sample["net_input"]["src_tokens"].size(1) % 8 == 0
-    check(sample, train_set, task.source_dictionary.pad())
-
-
 @pytest.fixture(scope="module")
 def joined(toy_data, tmp_path_factory):
     """train, and the development set as train1 beside it."""
@@ -185,11 +163,6 @@ def test_concatenated_data(options, times, truncated, joined, train_set, dev_set
     assert sorted(found) == list(range(400 * times + 60))
 
 
-def test_data_that_are_not_combined(joined, train_set):
-    task = loaded(joined, combine=False)
-    assert sorted(ids_checked(task, train_set)) == list(range(400))
-
-
 def test_a_folder_for_each_epoch(toy_data, joined, tmp_path, train_set, dev_set):
     second = tmp_path / "second"
     shutil.copytree(toy_data, second, ignore=shutil.ignore_patterns("train.*"))
@@ -202,12 +175,10 @@ def test_a_folder_for_each_epoch(toy_data, joined, tmp_path, train_set, dev_set)
         assert sorted(found) == list(range(len(expected)))
 
 
-def test_flat_trees_of_truncated_sources(toy_data, tmp_path, train_set):
+def test_flat_trees_of_truncated_sources(bare_data, train_set):
     """Words are counted in what is left, a word that is cut in two is one."""
-    data = tmp_path / "data"
-    shutil.copytree(toy_data, data, ignore=shutil.ignore_patterns("*.tree.*"))
     options = ("--missing-tree", "flat", "--truncate-source", "--max-source-positions", "12")
-    task = loaded(data, options=options)
+    task = loaded(bare_data, options=options)
     kept = [words[:11] for words, _ in train_set]
     expected = [(words, [0] * (words[-1] + 1)) for words in kept]
     assert sorted(ids_checked(task, expected)) == list(range(400))
@@ -236,16 +207,6 @@ def test_a_sentence_reads_the_same_in_any_company(toy_data):
 # files
 
 
-def test_size_on_disk(toy_data):
-    """The files take at most four bytes for each source piece."""
-    for split, text in (("train", "train"), ("valid", "dev"), ("test", "test")):
-        lines = (toy_data.parent / f"{text}.src").read_text().splitlines()
-        pieces = sum(len(line.split()) + 1 for line in lines)
-        files = list(toy_data.glob(f"{split}.src-tgt.src.tree.*"))
-        assert sorted(file.suffix for file in files) == [".bin", ".idx"]
-        assert sum(file.stat().st_size for file in files) <= 4 * pieces
-
-
 @pytest.fixture
 def copied(toy_data, tmp_path):
     """A copy to be spoilt; `prefix`: of its training source."""
@@ -255,20 +216,6 @@ def copied(toy_data, tmp_path):
 
 def prefix_of(data) -> str:
     return str(data / "train.src-tgt.src")
-
-
-def test_reading_is_lazy(copied):
-    """What is on the disk is read when it is asked for, and workers get the name of the file."""
-    trees = load_tree_file(prefix_of(copied))
-    assert isinstance(trees.parents.base, np.memmap)
-    assert isinstance(trees.checksums.base, np.memmap)
-    assert len(pickle.dumps(trees)) < 1000
-    sent = pickle.loads(pickle.dumps(trees))
-    with open(f"{prefix_of(copied)}.tree.bin", "r+b") as file:
-        file.write(np.array([7, 9], "<u2").tobytes())  # the first two parents
-    for reader in (trees, sent):
-        records, _ = reader.read(np.array([0]))
-        assert records["parent"][:2].tolist() == [7, 9]
 
 
 def rewrite_source(data, change) -> None:
@@ -285,45 +232,9 @@ def rewrite_source(data, change) -> None:
     (data / "checksums.json").unlink(missing_ok=True)  # only the trees tell now
 
 
-def drop_tenth(sentences):
-    del sentences[9]
-
-
-def add_one(sentences):
-    sentences.append(sentences[0])
-
-
 def swap(sentences):
     assert len(sentences[20]) != len(sentences[4])
     sentences[20], sentences[4] = sentences[4], sentences[20]
-
-
-def change_one_piece(sentences):
-    sentences[300][0] += 1
-
-
-MISMATCHES = [
-    (drop_tenth, ["400 trees for 399 sentences", "the first difference is in sentence 10)"]),
-    (add_one, ["400 trees for 401 sentences", "the shorter one is a prefix of the longer one"]),
-    (swap, ["the first difference is in sentence 5;"]),
-    (change_one_piece, ["the first difference is in sentence 301;"]),
-]
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"), MISMATCHES, ids=lambda x: getattr(x, "__name__", "")
-)
-def test_trees_of_other_data(change, expected, copied):
-    rewrite_source(copied, change)
-    with pytest.raises(TreeError) as raised:
-        load_tree_file(prefix_of(copied))
-    for part in (f"{prefix_of(copied)}.tree.idx", f"{prefix_of(copied)}.idx", *expected):
-        assert part in str(raised.value)
-
-
-def test_the_same_data_binarised_again_are_accepted(copied):
-    rewrite_source(copied, lambda sentences: None)
-    assert len(load_tree_file(prefix_of(copied))) == 400
 
 
 def test_training_stops_at_a_mismatch(copied, tmp_path):
@@ -331,32 +242,3 @@ def test_training_stops_at_a_mismatch(copied, tmp_path):
     result = train(copied, tmp_path / "run", *FULL_TREE, check=False)
     assert isinstance(result.error, TreeError)
     assert "the first difference is in sentence 5;" in str(result.error)
-
-
-@pytest.mark.parametrize("kind", ["bin", "idx"])
-@pytest.mark.parametrize("keep", [0, 10, -4, -1])
-def test_torn_files(kind, keep, copied):
-    path = copied / f"train.src-tgt.src.tree.{kind}"
-    path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(TreeError) as raised:
-        load_tree_file(prefix_of(copied))
-    assert str(path) in str(raised.value)
-    assert "bytes instead of" in str(raised.value) or "not an index of trees" in str(raised.value)
-
-
-@pytest.mark.parametrize("kinds", [("bin",), ("idx",), ("bin", "idx")])
-def test_missing_files(kinds, copied, tmp_path):
-    for kind in kinds:
-        (copied / f"train.src-tgt.src.tree.{kind}").unlink()
-    result = train(copied, tmp_path / "run", *FULL_TREE, check=False)
-    assert f"{prefix_of(copied)}.tree.idx: the data have no tree file" in str(result.error)
-    assert "posattn prepare without --parser none, or" in str(result.error)
-
-
-def test_files_of_another_kind(copied):
-    path = copied / "train.src-tgt.src.tree.idx"
-    path.write_bytes(b"something else" * 1000)
-    with pytest.raises(
-        TreeError, match="this is not an index of trees; run posattn binarize again"
-    ):
-        load_tree_file(prefix_of(copied))

@@ -5,19 +5,15 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_posattn.core import positions
-from fairseq_posattn.core.positions.registry import describe
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin.models.config import plain_namespace
 from fairseq_posattn.files.command_line import one_line
 from support import own_classes
-from support.decoding import encoded, steps, targets
-from support.in_process import batch, build, call, generate, hypotheses_and_scores, train
+from support.in_process import batch, build, generate, hypotheses_and_scores, train
 
 EACH = ["none", "sequence", "wave(periods=5|50)", "sequence + wave"]
 FLAG = "--no-token-positional-embeddings"
-ALIKE = (0, 3, 3, 3)  # sentences, so that they can change places
-ORDER = torch.tensor([0, 3, 1, 1])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,41 +37,6 @@ def model_of(toy_data):
     return make
 
 
-@pytest.mark.parametrize("learned", [False, True], ids=["sinusoidal", "learned"])
-@pytest.mark.parametrize("specification", EACH)
-def test_step_by_step_equals_the_whole(specification, learned, model_of):
-    task, model = model_of(specification, decoder_learned_pos=learned)
-    with torch.no_grad():
-        state = encoded(task, model.eval(), ALIKE)
-        single, whole, tokens = steps(model, targets(task), state, ORDER)
-    real = tokens != task.target_dictionary.pad()
-    torch.testing.assert_close(single[real], whole[real], atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("specification", [name for name in EACH if "sequence" not in name])
-def test_padding_of_earlier_steps_is_not_counted(specification, model_of):
-    """The padding is on the left, where fairseq's own table counts it in steps."""
-    task, model = model_of(specification, decoder_attention="relative(max=3)")
-    tokens = targets(task)
-    tokens[0, :3] = tokens[3, :1] = task.target_dictionary.pad()
-    with torch.no_grad():
-        single, whole, tokens = steps(model, tokens, encoded(task, model.eval(), ALIKE), ORDER)
-    real = tokens != task.target_dictionary.pad()
-    torch.testing.assert_close(single[real], whole[real], atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("specification", EACH)
-def test_later_words_change_nothing(specification, model_of):
-    task, model = model_of(specification)
-    tokens, others = targets(task), targets(task, seed=4)
-    others[:, :8] = tokens[:, :8]
-    others[0, 9:] = task.target_dictionary.pad()
-    with torch.no_grad():
-        state = encoded(task, model.eval(), ALIKE)
-        before, after = (model.decoder(x, encoder_out=state)[0] for x in (tokens, others))
-    torch.testing.assert_close(after[:, :8], before[:, :8], atol=1e-5, rtol=0)
-
-
 def test_every_specification_changes_the_output(model_of):
     shared, outputs = model_of("sequence")[1].state_dict(), []
     for specification in EACH:
@@ -92,22 +53,6 @@ def test_none_is_fairseqs_flag(model_of):
     assert torch.equal(flagged.eval()(**fields)[0], ours.eval()(**fields)[0])
     for part in (flagged.encoder, flagged.decoder):
         assert str(part.positions) == "none" and part.embed_positions is None
-
-
-def test_low_precision(model_of):
-    task, model = model_of("sequence + wave")
-    fields = batch(task)["net_input"]
-    expected = model.eval()(**fields)[0]
-    found = model.bfloat16()(**fields)[0]
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found.float(), expected, atol=0.2, rtol=0)
-
-
-def test_every_parameter_learns(model_of):
-    task, model = model_of("sequence + wave")
-    model.train().zero_grad()
-    model(**batch(task)["net_input"])[0].square().mean().backward()
-    assert model.decoder.embed_positions.added["wave"].mix.weight.grad.abs().max() > 0
 
 
 @pytest.mark.parametrize("learned", [False, True], ids=["sinusoidal", "learned"])
@@ -160,27 +105,6 @@ def test_what_looks_ahead_is_refused(name, reason, toy_data, tmp_path, monkeypat
         f"'{last}' {reason}; --decoder-positions takes: none, sequence, wave"
     )
     assert not list(tmp_path.glob("*.pt"))
-
-
-def test_help_lists_what_a_decoder_takes():
-    arguments = ("--arch", "posattn_transformer", "--decoder-positions", "help")
-    output = call("train", *arguments).output
-    assert describe("decoder") in output
-    names = {line for line in output.splitlines() if line and line[0].islower()}
-    assert names >= {"none", "sequence", "wave"} and "tree_depth" not in output
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("relativ", "no position is called 'relativ'; choose from "),
-        ("none + sequence", "expected none, sequence, tree_depth"),
-        ("wave(periods=x)", "wave(periods=x): expected values joined by '|', each a number"),
-    ],
-)
-def test_a_mistake_in_a_specification(text, message, toy_data, tmp_path):
-    result = train(toy_data, tmp_path, "--decoder-positions", text, check=False)
-    assert result.error is not None and message in result.message
 
 
 def test_a_position_that_does_not_fit_the_model(model_of, monkeypatch):

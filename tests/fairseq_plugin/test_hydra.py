@@ -6,8 +6,6 @@ from hydra import compose, initialize_config_dir
 from test_presets import MODELS, SIZES, of_architecture
 
 import fairseq_posattn.plugin  # noqa: F401
-from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
-from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.fairseq_plugin.models.config import PosattnTransformerConfig
 from support.commands import PLUGIN, fairseq, generate
 from support.in_process import hypotheses_and_scores
@@ -78,21 +76,6 @@ def test_models_and_sizes_do_not_overlap():
     assert not models & sizes
 
 
-def test_tiny_yaml_needs_more_layers_for_the_lowest_three():
-    """A window across heads needs more heads, too; the header of the configuration says so."""
-    tiny = ("model=csan_2d", "size=tiny")
-    with pytest.raises(SpecificationError, match="the model has 2 layers"):
-        check(composed(*tiny))
-    with pytest.raises(SpecificationError, match="more than the 2 attention heads of the model"):
-        check(composed(*tiny, "model.encoder_layers=3"))
-    check(composed(*tiny, "model.encoder_layers=3", "model.encoder_attention_heads=4"))
-
-
-def check(model: dict) -> None:
-    shape = AttentionShape(model["encoder_attention_heads"], 16, 1024)
-    AttentionSpecification(model["encoder_attention"]).check(model["encoder_layers"], shape)
-
-
 def hydra_train(data, save_dir, *overrides, **kwargs):
     return fairseq(
         "hydra_train",
@@ -124,19 +107,6 @@ def test_hydra_trains_and_its_checkpoint_translates(toy_data, tmp_path):
     assert f"--encoder-attention '{canonical}'" in translated
     sentences = (toy_data.parent / "test.src").read_text().count("\n")
     assert len(hypotheses_and_scores(translated)) == sentences
-
-
-@pytest.mark.long
-def test_hydra_trains_a_head_that_learns_from_trees(toy_data, tmp_path):
-    output = hydra_train(
-        toy_data,
-        tmp_path,
-        "model=sequence",
-        'model.encoder_attention="tree_supervised@1"',
-        "criterion._name=tree_supervised_cross_entropy",
-        "+criterion.tree_loss=0.7",
-    ).stdout
-    assert "'tree_loss': 0.7" in output and "tree_attachment" in output
 
 
 @pytest.mark.long

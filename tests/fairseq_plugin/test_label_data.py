@@ -9,12 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from fairseq.data import Dictionary
 
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.averaging import average
 from fairseq_posattn.fairseq_plugin.label_dictionaries import LabelDictionaries
 from fairseq_posattn.fairseq_plugin.tree_data import load_tree_file
 from fairseq_posattn.preparation.project import ProjectionInputs, projected
@@ -29,6 +27,7 @@ from support.in_process import (
     build,
     end_of,
     generate,
+    hub,
     hypotheses_and_scores,
     interactive,
     train,
@@ -93,17 +92,6 @@ def test_what_is_stored(labelled, tmp_path, subtypes):
     )
 
 
-def test_an_unseen_subtype_counts_as_its_relation():
-    seen = Labels(["det:sub", "det:sub", "root", "_"], ["DET", "DET", "NOUN", "_"])
-    kept = LabelDictionaries.of([seen], subtypes=True)
-    assert kept.numbers(Labels(["det:sub", "det:no", "root"], ["DET", "X", "_"])) == (
-        [4, 3, 5],  # nobody said what `det` is without a subtype
-        [4, 3, 3],
-    )
-    cut = LabelDictionaries.of([seen], subtypes=False)
-    assert cut.numbers(Labels(["det:sub", "det:no", "x"], ["DET", "_", "_"]))[0] == [4, 4, 3]
-
-
 def test_the_most_frequent_labels_are_kept():
     many = [Labels([f"r{k}"] * (1 + k), ["_"] * (1 + k)) for k in range(300)]
     dictionaries = LabelDictionaries.of(many, subtypes=False)
@@ -148,12 +136,12 @@ def test_binarised_live_and_given_trees_are_the_same(labelled, trained):
     assert {k: text for k, (text, _) in found.items()} == {k: t for k, (t, _) in expected.items()}
     for number, (_, score) in found.items():
         assert float(score) == pytest.approx(float(expected[number][1]), abs=1e-5)
-    hub = hub_of(trained, data)
+    model = hub(trained, data, bpe=None)
     trees = [
         Parsed(s.tokens, s.parents, s.words_of_token, s.relations, [t.upos for t in s.tags])
         for s in sentences
     ]
-    found = hub.translate(text.splitlines(), trees=trees, beam=2, max_len_b=20)
+    found = model.translate(text.splitlines(), trees=trees, beam=2, max_len_b=20)
     assert found == [expected[k][0] for k in range(len(sentences))]
 
 
@@ -177,32 +165,6 @@ def test_other_commands_read_models_with_labels(labelled, trained, toy_data, tmp
     printed = generate(data, trained, "--print-tree").output
     depths = [line.split("\t")[1] for line in printed.splitlines() if line.startswith("TREE-0\t")]
     assert len(depths) == len(sentences[0].words)
-
-
-def hub_of(checkpoint: Path, data: Path):
-    from fairseq_posattn.fairseq_plugin.models.posattn_transformer import PosattnTransformerModel
-
-    return PosattnTransformerModel.from_pretrained(
-        str(checkpoint.parent), checkpoint.name, str(data), bpe=None
-    )
-
-
-def test_each_label_matters(labelled):
-    """Another relation, or another tag, of one word changes the encoder's output."""
-    task, model, _ = build(labelled / "data", *ALL_LABELS)
-    fields = batch(task, "test")["net_input"]
-    model.eval()
-
-    def encoded(tree):
-        encoder = model.encoder
-        return encoder(fields["src_tokens"], source_tree=tree)["encoder_out"][0]
-
-    before = encoded(fields["source_tree"])
-    for kind in (2, 3):
-        changed = fields["source_tree"].clone()
-        changed[kind, 0, 0] = 3 if changed[kind, 0, 0] != 3 else 4
-        difference = (encoded(changed) - before).abs().amax(dim=(0, 2))
-        assert difference[0] > 1e-4 and (difference[1:] == 0).all()
 
 
 def test_control_trees_move_labels_with_their_edges(labelled):
@@ -434,37 +396,28 @@ def test_labels_by_other_dictionaries(labelled, tmp_path, caplog):
         load_tree_file(prefix, other, by_name=True)
 
 
-def test_the_mean_of_checkpoints_knows_the_numbers_of_labels(labelled, trained, tmp_path):
-    mean = tmp_path / "mean.pt"
-    torch.save(average([trained] * 3), mean)
-    found, expected = (generate(labelled / "data", model).output for model in (mean, trained))
-    texts = [[h[0] for h in hypotheses_and_scores(one).values()] for one in (found, expected)]
-    assert texts[0] == texts[1]
-
-
 def test_live_trees_without_labels_are_refused(labelled, trained):
-    hub = hub_of(trained, labelled / "data")
+    model = hub(trained, labelled / "data", bpe=None)
     line = (labelled / "test.src").read_text().splitlines()[0]
     sentence = next(iter(read_conllu(labelled / "test.conllu")))
     bare = Parsed(sentence.tokens, sentence.parents)
     with pytest.raises(TreeError, match=r"has no relations, which the model reads; give them"):
-        hub.translate([line], trees=[bare])
+        model.translate([line], trees=[bare])
     half = Parsed(sentence.tokens, sentence.parents, relations=["det"] * len(sentence.words))
     with pytest.raises(TreeError, match=r"has no parts of speech, which the model reads"):
-        hub.translate([line], trees=[half])
+        model.translate([line], trees=[half])
     words = len(sentence.words)
     for relations, message in (
         (["det"], f"has 1 as relations of {words} words"),
         ("det" * words, "has the text 'det"),
         ([None] * words, "has None among its relations; give strings"),
-        ([4] * words, "has 4 among its relations"),
     ):
         odd = replace(bare, relations=relations)
         with pytest.raises(TreeError, match=message):
-            hub.translate([line], trees=[odd])
+            model.translate([line], trees=[odd])
     strings = replace(bare, relations=["det"] * words, tags=["DET"] * words)
     with pytest.raises(TreeError, match=r"has 'DET' among its tags; give strings in Parsed"):
-        hub.translate([line], trees=[strings])
+        model.translate([line], trees=[strings])
 
 
 def test_unknown_labels_of_a_tree_file(labelled, trained, tmp_path):

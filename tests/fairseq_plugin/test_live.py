@@ -21,14 +21,14 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin.structured_translation import StructuredTranslationTask
 from fairseq_posattn.text.live import line_trees
 from fairseq_posattn.text.live import parser_process as live
-from fairseq_posattn.text.live.parser_process import LiveParser, answer
+from fairseq_posattn.text.live.parser_process import LiveParser
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.stanza_parser import StanzaParser
 from fairseq_posattn.trees import Parsed, TreeError
 from fairseq_posattn.trees.conllu import read_conllu
-from support.commands import FULL_TREE, PATIENCE, PLUGIN, ROOT
+from support.commands import FULL_TREE, PATIENCE, ROOT
 from support.files import lines_of
-from support.in_process import call, translating
+from support.in_process import call, hub, translating
 from support.processes import children, is_alive
 from support.raw_corpus import KINDS, LANGUAGES, SIZES, Corpus, prepare
 from support.reference import depths as reference_depths
@@ -37,19 +37,6 @@ pytest.importorskip("stanza")
 
 TOGETHER = ("--buffer-size", "10", "--batch-size", "4")
 STANZA = [kind for kind in KINDS if kind.endswith("stanza")]
-
-
-@pytest.fixture
-def asked(monkeypatch) -> list[tuple[str, list]]:
-    """What the parser is asked; it works in this process, where it is loaded once for all tests."""
-    questions = []
-
-    def ask(self, what, lines):
-        questions.append((what, list(lines)))
-        return answer(self.settings, what, lines) if lines else []
-
-    monkeypatch.setattr(LiveParser, "ask", ask)
-    return questions
 
 
 class Translated(NamedTuple):
@@ -176,52 +163,46 @@ def test_a_model_without_trees(corpus, asked, kind):
 @pytest.mark.long(but=["stanza"])
 @pytest.mark.parametrize("kind", ["stanza", "bpe-moses"])
 def test_from_python(corpus, asked, kind):
-    hub = loaded(corpus, kind)
-    found = hub.translate(raw_test(corpus), beam=2)
+    model = loaded(corpus, kind)
+    found = model.translate(raw_test(corpus), beam=2)
     assert found == interactive(corpus, kind, raw_test(corpus)).detokenized
-    assert hub.translate(raw_test(corpus)[5], beam=2) == found[5]
+    assert model.translate(raw_test(corpus)[5], beam=2) == found[5]
 
 
 def loaded(corpus, kind: str, **options):
-    from fairseq_posattn.fairseq_plugin.models.posattn_transformer import PosattnTransformerModel
-
-    checkpoint, data = corpus.model(kind), str(corpus.data(kind))
-    names = str(checkpoint.parent), checkpoint.name, data
-    return PosattnTransformerModel.from_pretrained(
-        *names, user_dir=str(PLUGIN), cpu=True, **options
-    )
+    return hub(corpus.model(kind), corpus.data(kind), **options)
 
 
 def test_from_python_with_trees_and_their_words(corpus, asked):
     """Also of im = in + dem, and of lines that sentencepiece cuts as they are."""
     for kind in ("stanza", "unigram-stanza"):
-        hub = loaded(corpus, kind)
+        model = loaded(corpus, kind)
         sentences = list(read_conllu(parsed_test(corpus, kind)))
         trees = [Parsed(s.tokens, s.parents, s.words_of_token) for s in sentences]
-        expected = hub.translate(raw_test(corpus), beam=2)
+        expected = model.translate(raw_test(corpus), beam=2)
         asked.clear()
-        assert hub.translate(raw_test(corpus), beam=2, trees=trees) == expected
+        assert model.translate(raw_test(corpus), beam=2, trees=trees) == expected
         assert {what for what, _ in asked} == ({"tokenize"} if kind == "stanza" else set())
         if kind == "stanza":  # parents alone are those of the tokens, as in training
             chosen = [k for k, sentence in enumerate(sentences) if not sentence.multiword]
             lines, parents = zip(
                 *((raw_test(corpus)[k], sentences[k].parents) for k in chosen), strict=True
             )
-            found = hub.translate([*lines], beam=2, trees=[*parents])
-            assert found == hub.translate([*lines], beam=2) and len(found) > 5
+            found = model.translate([*lines], beam=2, trees=[*parents])
+            assert found == model.translate([*lines], beam=2) and len(found) > 5
     with pytest.raises(TreeError, match="text and tree do not match"):
-        hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0])])
+        model.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0])])
     with pytest.raises(TreeError, match="got 2 parents for the 1 words"):
-        hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0, 1])])
+        model.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0, 1])])
 
 
 @pytest.mark.long
 def test_from_python_with_bpe_of_its_own(corpus, asked):
     codes = str(corpus.data("moses") / "segmenter")
-    hub = loaded(corpus, "moses", bpe="subword_nmt", bpe_codes=codes, missing_tree="flat")
-    assert hub.encode("„Hund”").tolist() != loaded(corpus, "moses").encode("„Hund”").tolist()
-    assert hub.apply_bpe("Hund,") == hub.bpe.encode("Hund,")
-    hub.translate(raw_test(corpus)[:2])
+    model = loaded(corpus, "moses", bpe="subword_nmt", bpe_codes=codes, missing_tree="flat")
+    assert model.encode("„Hund”").tolist() != loaded(corpus, "moses").encode("„Hund”").tolist()
+    assert model.apply_bpe("Hund,") == model.bpe.encode("Hund,")
+    model.translate(raw_test(corpus)[:2])
     assert asked == []
 
 
@@ -501,19 +482,6 @@ def test_flat_trees_of_data_without_trees(corpus, asked, tmp_path, kind):
         if kind == "spaces":
             assert [line.split()[-1] for line in tree] == [first, *others]
     assert asked == []
-
-
-def test_generate_parses_data_that_were_prepared_otherwise(corpus, asked, tmp_path):
-    """By a program of one's own: the options say how."""
-    data = without_trees(corpus, "spaces", tmp_path, "prepare.json")
-    options = ("--tree-provider", "stanza", "--parser-dir", corpus.models, "--parser-tokenized")
-    found = generate(corpus, "spaces", *options, data=data)
-    expected = generate(corpus, "spaces")
-    assert found.sources == expected.sources
-    equal = [a == b for a, b in zip(found.hypotheses, expected.hypotheses, strict=True)]
-    lengths = [len(sentence.words) for sentence in read_conllu(parsed_test(corpus, "spaces"))]
-    assert all(is_equal for k, is_equal in enumerate(equal) if lengths[k] < 20)  # else in parts
-    assert asked
 
 
 def test_truncated_sources_without_trees(corpus, asked, tmp_path):

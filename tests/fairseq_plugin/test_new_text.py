@@ -1,26 +1,21 @@
 """Trees of new text: fairseq-interactive, the hub interface, fairseq-generate, ensembles."""
 
 import re
-import shutil
 from types import SimpleNamespace
 
 import fairseq_cli.interactive
 import pytest
 import torch
+from fairseq.models.transformer import TransformerModel
 
 from fairseq_posattn.fairseq_plugin import interactive as loop
+from fairseq_posattn.fairseq_plugin.models.posattn_transformer import PosattnTransformerModel
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.sentence import shortened
-from support.commands import FULL_TREE, PLUGIN
-from support.in_process import (
-    batch,
-    build,
-    generate,
-    hypotheses_and_scores,
-    interactive,
-    train,
-)
+from support import in_process
+from support.commands import FULL_TREE
+from support.in_process import batch, build, generate, hypotheses_and_scores, interactive, train
 
 SHORT = ("--max-len-b", "25")  # with --max-len-a it would depend on the batch
 BPE = ("--bpe", "subword_nmt", "--bpe-codes")
@@ -160,18 +155,6 @@ def flat(path, lines):
     return path
 
 
-def test_flat_trees_where_the_user_says_so(text, tree_model, toy_data, tmp_path):
-    chosen = text.lines[:6]
-    lines = "".join(f"{line}\n" for line in chosen)
-    path = flat(tmp_path / "flat.conllu", chosen)
-    options = [("--missing-tree", "flat"), ("--tree-file", path), ("--tree-file", text.conllu)]
-    found = [
-        hypotheses_and_scores(interactive(toy_data, tree_model, lines, *text.bpe, *o).output)
-        for o in options
-    ]
-    assert found[0] == found[1] != found[2]
-
-
 def test_fewer_trees_than_lines(text, tree_model, toy_data, tmp_path):
     path, _ = text.file(tmp_path / "trees", range(2))
     lines = "".join(f"{line}\n" for line in text.lines[:3])
@@ -184,23 +167,6 @@ def test_fewer_trees_than_lines(text, tree_model, toy_data, tmp_path):
     assert set(whole) == {0, 1, 2}
 
 
-def test_an_empty_line(text, tree_model, toy_data, tmp_path):
-    """It takes a tree like any other: an empty sentence of the file, or the flat one."""
-    blocks = text.conllu.read_text().strip().split("\n\n")
-    path = tmp_path / "trees"
-    path.write_text(f"{blocks[0]}\n\n# nothing here\n\n{blocks[1]}\n\n")
-    lines = f"{text.lines[0]}\n\n{text.lines[1]}\n"
-    options = (*text.bpe, "--tree-file", path, "--buffer-size", "3", "--batch-size", "3")
-    found = hypotheses_and_scores(interactive(toy_data, tree_model, lines, *options).output)
-    path, both = text.file(tmp_path / "both", range(2))
-    alone = hypotheses_and_scores(
-        interactive(toy_data, tree_model, both, *text.bpe, "--tree-file", path).output
-    )
-    assert same_translations({0: found[0], 1: found[2]}, alone)
-    flat = interactive(toy_data, tree_model, "\n", *text.bpe, "--missing-tree", "flat")
-    assert same_translations(hypotheses_and_scores(flat.output), {0: found[1]})
-
-
 # the hub interface
 
 
@@ -210,24 +176,9 @@ def hub(tree_model, toy_data):
 
 
 def loaded(checkpoint, data, **options):
-    """Load a model as torch.hub does it, through the class that fairseq's models share."""
-    from fairseq.models import BaseFairseqModel
-    from fairseq.models.transformer import TransformerModel
-
-    from fairseq_posattn.fairseq_plugin.models.posattn_transformer import PosattnTransformerModel
-
-    assert issubclass(PosattnTransformerModel, BaseFairseqModel)
-    ours = "tree" in str(checkpoint)
-    return (PosattnTransformerModel if ours else TransformerModel).from_pretrained(
-        str(checkpoint.parent),
-        checkpoint_file=checkpoint.name,
-        data_name_or_path=str(data),
-        bpe="subword_nmt",
-        bpe_codes=str(data.parent / "codes"),
-        user_dir=str(PLUGIN),
-        cpu=True,
-        **options,
-    )
+    kind = PosattnTransformerModel if "tree" in str(checkpoint) else TransformerModel
+    codes = {"bpe": "subword_nmt", "bpe_codes": str(data.parent / "codes")}
+    return in_process.hub(checkpoint, data, kind, **codes, **options)
 
 
 @pytest.fixture(scope="module")
@@ -278,12 +229,6 @@ def test_hub_refuses_trees_that_do_not_fit(hub, text, trees, message):
         hub.translate([text.lines[0]], trees=trees)
 
 
-def test_hub_refuses_a_cycle(hub, text):
-    words = len(text.lines[0].split())
-    with pytest.raises(TreeError, match=re.escape(f"the tree of '{text.lines[0]}': ")):
-        hub.translate([text.lines[0]], trees=[[2, 1] + [0] * (words - 2)])
-
-
 def test_hub_of_a_stock_model(stock_model, toy_data, text):
     hub = loaded(stock_model, toy_data)
     lines = "".join(f"{line}\n" for line in text.lines[:5])
@@ -294,25 +239,17 @@ def test_hub_of_a_stock_model(stock_model, toy_data, text):
 # generate
 
 
-@pytest.fixture
-def without_trees(toy_data, tmp_path):
-    """Copy the data without the tree files of the test set."""
-    folder = tmp_path / "data"
-    shutil.copytree(toy_data, folder, ignore=shutil.ignore_patterns("test.*.tree.*"))
-    return folder
-
-
-def test_generate_without_tree_files(without_trees, tree_model, toy_data, text, tmp_path):
-    result = generate(without_trees, tree_model, check=False)
+def test_generate_without_tree_files(bare_data, tree_model, toy_data, text, tmp_path):
+    result = generate(bare_data, tree_model, check=False)
     assert isinstance(result.error, TreeError)
-    for part in (str(without_trees / "test.src-tgt.src.tree.idx"), "--missing-tree flat"):
+    for part in (str(bare_data / "test.src-tgt.src.tree.idx"), "--missing-tree flat"):
         assert part in str(result.error)
-    output = generate(without_trees, tree_model, "--missing-tree", "flat").output
+    output = generate(bare_data, tree_model, "--missing-tree", "flat").output
     assert "its sentences are given flat trees" in output
-    controlled = generate(without_trees, tree_model, "--tree-control", "flat").output
+    controlled = generate(bare_data, tree_model, "--tree-control", "flat").output
     assert same_translations(*map(hypotheses_and_scores, (output, controlled)))
     shuffled = ("--missing-tree", "flat", "--tree-control", "shuffled")
-    other = generate(without_trees, tree_model, *shuffled).output
+    other = generate(bare_data, tree_model, *shuffled).output
     assert not same_translations(*map(hypotheses_and_scores, (output, other)))
     path = flat(tmp_path / "flat.conllu", text.lines)
     lines = "".join(f"{line}\n" for line in text.pieces)
@@ -320,17 +257,15 @@ def test_generate_without_tree_files(without_trees, tree_model, toy_data, text, 
     assert same_translations(*map(hypotheses_and_scores, (output, expected)))
 
 
-def test_a_stock_model_loads_no_trees(without_trees, stock_model):
-    output = generate(without_trees, stock_model).output
+def test_a_stock_model_loads_no_trees(bare_data, stock_model):
+    output = generate(bare_data, stock_model).output
     assert len(hypotheses_and_scores(output)) == 60
     assert "trees" not in output.split("loading model(s)")[1]
 
 
-def test_a_model_without_trees_trains_without_tree_files(toy_data, tmp_path):
-    data = tmp_path / "data"
-    shutil.copytree(toy_data, data, ignore=shutil.ignore_patterns("*.tree.*"))
-    train(data, tmp_path / "run", "--encoder-attention", "relative")
-    result = train(data, tmp_path / "other", *FULL_TREE, check=False)
+def test_a_model_without_trees_trains_without_tree_files(bare_data, tmp_path):
+    train(bare_data, tmp_path / "run", "--encoder-attention", "relative")
+    result = train(bare_data, tmp_path / "other", *FULL_TREE, check=False)
     assert "the data have no tree file" in str(result.error)
 
 

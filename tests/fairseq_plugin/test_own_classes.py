@@ -1,12 +1,9 @@
 """A user's own mechanism, position and tree provider are used, from --user-dir to a translation."""
 
 import json
-import math
 import sys
 
 import pytest
-import torch
-from fairseq import checkpoint_utils
 
 from fairseq_posattn.cli import examples, tag
 from fairseq_posattn.core import attention, positions
@@ -18,16 +15,7 @@ from fairseq_posattn.testing import check
 from fairseq_posattn.text.live import providers
 from support import own_classes, trainings
 from support.commands import fairseq, run, training_options
-from support.in_process import (
-    batch,
-    build,
-    call,
-    end_of,
-    generate,
-    hypotheses_and_scores,
-    interactive,
-    train,
-)
+from support.in_process import call, end_of, generate, hypotheses_and_scores, interactive, train
 
 POSITIONS = "sequence + tree_depth + wave(periods=5|50)"
 OWN = [
@@ -86,23 +74,10 @@ def test_the_document_s_commands_can_be_read(folder):
         assert str(type(specification)(str(specification))) == str(specification)
 
 
-def test_parameters_are_stored_and_learn(model):
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(model))["model"]
-    for name in (
-        "encoder.added_positions.wave.mix.weight",
-        "decoder.embed_positions.added.wave.mix.weight",
-        "encoder.layers.0.self_attn.mechanisms.decay.strength",
-        "encoder.fuser.projection.weight",
-    ):
-        assert name in state
-    assert (state["encoder.layers.0.self_attn.mechanisms.decay.strength"] != 0.1).all()
-
-
 def test_help_lists_them(folder):
     for option, *expected in (
         ("encoder-attention", "decay", "    growth=linear ", "how the loss grows"),
         ("encoder-positions", "wave", "    periods=7.0|31.0 ", "periods of the waves"),
-        ("decoder-positions", "wave", "    periods=7.0|31.0 ", "periods of the waves"),
     ):
         start = ("--user-dir", folder, "--arch", "posattn_transformer")
         output = call("train", *start, f"--{option}", "help").output
@@ -123,11 +98,8 @@ def test_generate_and_interactive_with_own_trees(model, folder, toy_data):
     assert len(hypotheses_and_scores(generate(toy_data, model, *own).output)) == 60
 
 
-def test_generate_asks_a_lazy_provider_where_data_have_no_trees(model, folder, toy_data, tmp_path):
-    for file in toy_data.iterdir():
-        if ".tree." not in file.name:
-            (tmp_path / file.name).symlink_to(file)
-    output = generate(tmp_path, model, "--user-dir", folder, "--tree-provider", "chain").output
+def test_generate_asks_a_lazy_provider_where_data_have_no_trees(model, folder, bare_data):
+    output = generate(bare_data, model, "--user-dir", folder, "--tree-provider", "chain").output
     assert "has no trees, so its sentences are parsed now" in output
     assert len(hypotheses_and_scores(output)) == 60
 
@@ -143,38 +115,6 @@ def test_from_python(model, folder, toy_data):
     own = ("--user-dir", folder, "--tree-provider", "chain")
     found = hypotheses_and_scores(interactive(toy_data, model, text, *own).output)
     assert translated == [found[k][0] for k in range(3)]
-
-
-def test_the_encoder_adds_the_position(folder, toy_data):
-    """To the embeddings, with the equation in plain loops, wherever padding stands."""
-    chosen = ("--encoder-positions", "sequence + wave(periods=5|50)")
-    task, model, _ = build(toy_data, *chosen)
-    encoder, tokens = model.encoder, batch(task)["net_input"]["src_tokens"]
-    padding = tokens.eq(encoder.padding_idx)
-    assert padding[:, 0].any()  # on the left
-    real = ~padding
-    ctx = attention.AttentionContext(tokens.size(1), tokens.device, real)
-    found = encoder.position(tokens, ctx)
-    sequence = encoder.embed_positions(tokens)
-    weight = encoder.added_positions["wave"].mix.weight
-    expected = waves(real, weight, (5.0, 50.0))
-    torch.testing.assert_close((found - sequence)[real], expected[real])
-
-
-def waves(real, weight, periods):
-    """Return B T C: the sum of w_k sin(2 pi i / period_k), i counting the real pieces."""
-    vectors = torch.zeros(*real.shape, len(weight))
-    for sentence in range(real.size(0)):
-        place = 0
-        for column in range(real.size(1)):
-            if not real[sentence, column]:
-                continue
-            for channel in range(len(weight)):
-                for k, period in enumerate(periods):
-                    sine = math.sin(2 * math.pi * place / period)
-                    vectors[sentence, column, channel] += float(weight[channel, k]) * sine
-            place += 1
-    return vectors
 
 
 # what is missing
@@ -242,17 +182,6 @@ def exported(monkeypatch, tmp_path, *arguments) -> list:
     monkeypatch.setattr(sys, "argv", ["x", *map(str, arguments), "--out", str(out)])
     examples.main()
     return json.loads(out.read_text())
-
-
-def test_examples_with_user_dir_task_and_cpu(model, folder, toy_data, monkeypatch, tmp_path):
-    common = (toy_data, "--path", model, "--sentences", 3, "--beam", 2)
-    own = ("--user-dir", folder, "--task", "structured_translation", "--cpu")
-    (found,) = exported(monkeypatch, tmp_path, *common, *own)
-    expected = hypotheses_and_scores(
-        generate(toy_data, model, "--user-dir", folder, "--remove-bpe").output
-    )
-    assert found["translation"] == expected[3][0]
-    assert found["attention"]["layers"] == 2
 
 
 def test_examples_take_another_task(stock_model, toy_data, monkeypatch, tmp_path):

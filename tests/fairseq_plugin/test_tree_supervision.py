@@ -28,14 +28,6 @@ SUPERVISED = ["--encoder-attention", "tree_supervised@1", *CRITERION]
 BIAFFINE = ["--encoder-attention", "tree_supervised(scores=biaffine, heads=0|1)@1", *CRITERION]
 
 
-@pytest.fixture(scope="module")
-def without_trees(toy_data, tmp_path_factory):
-    """The same binarised data without their trees."""
-    folder = tmp_path_factory.mktemp("bare") / "data"
-    shutil.copytree(toy_data, folder, ignore=shutil.ignore_patterns("*.tree.*"))
-    return folder
-
-
 def logged(output, name):
     return [float(number) for number in re.findall(rf"\b{name}=?\s*([\d.]+)", output)]
 
@@ -49,7 +41,7 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize("options", [SUPERVISED, BIAFFINE], ids=["dot", "biaffine"])
-def test_trained_with_trees_and_translated_without(options, toy_data, without_trees, tmp_path):
+def test_trained_with_trees_and_translated_without(options, toy_data, bare_data, tmp_path):
     chosen = (*options, "--tree-loss", "2", "--lr", "5e-3", "--validate-interval-updates", "10")
     result = train(toy_data, tmp_path, *chosen, "--max-update", "40")
     found = logged(result.output, "tree_attachment")
@@ -57,9 +49,9 @@ def test_trained_with_trees_and_translated_without(options, toy_data, without_tr
     assert logged(result.output, "tree_loss")
     best = tmp_path / "checkpoint_last.pt"
     with_trees = hypotheses_and_scores(generate(toy_data, best).output)
-    same(hypotheses_and_scores(generate(without_trees, best).output), with_trees)
+    same(hypotheses_and_scores(generate(bare_data, best).output), with_trees)
     text = (toy_data.parent / "test.src").read_text()
-    new = interactive(without_trees, best, text, "--buffer-size", "100", "--batch-size", "16")
+    new = interactive(bare_data, best, text, "--buffer-size", "100", "--batch-size", "16")
     same(hypotheses_and_scores(new.output), with_trees)
 
 
@@ -89,7 +81,7 @@ class Grandparent(Supervised):
 '''
 
 
-def test_a_head_of_ones_own_learns_from_trees(toy_data, without_trees, tmp_path):
+def test_a_head_of_ones_own_learns_from_trees(toy_data, bare_data, tmp_path):
     folder = tmp_path / "own_heads"
     folder.mkdir()
     (folder / "__init__.py").write_text(OWN)
@@ -107,9 +99,9 @@ def best(toy_data, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def test_under_the_stock_task_it_translates(best, toy_data, without_trees):
+def test_under_the_stock_task_it_translates(best, toy_data, bare_data):
     expected = hypotheses_and_scores(generate(toy_data, best).output)
-    stock = translating(without_trees, best)
+    stock = translating(bare_data, best)
     stock[stock.index("structured_translation")] = "translation"
     found = call("generate", *stock, "--batch-size", "16")
     translated = hypotheses_and_scores(found.output)  # the stock task leaves out the last batch
@@ -204,22 +196,23 @@ def test_what_workers_and_batches_log_is_summed():
     [
         (["--encoder-attention", "tree_supervised@1"], "require each other; add the criterion"),
         (CRITERION, "require each other; add the mechanism"),
-        (
-            [*SUPERVISED, "--tree-loss", "-1"],
-            "--tree-loss -1.0 is negative or infinite; give a number",
+        ([*SUPERVISED, "--tree-loss", "-1"], "--tree-loss -1.0 is negative or infinite; give a"),
+        *(
+            (["--task", "translation", *SUPERVISED[:2], *more], "train with --task structured_tra")
+            for more in ([], CRITERION)
         ),
     ],
 )
-def test_mechanism_and_criterion_need_each_other(options, message, toy_data, tmp_path):
+def test_mechanism_criterion_and_task_need_each_other(options, message, toy_data, tmp_path):
     result = train(toy_data, tmp_path, *options, check=False)
     assert isinstance(result.error, InputError) and message in str(result.error)
 
 
-def test_training_data_without_trees_are_refused(without_trees, tmp_path):
-    result = train(without_trees, tmp_path, *SUPERVISED, check=False)
+def test_training_data_without_trees_are_refused(bare_data, tmp_path):
+    result = train(bare_data, tmp_path, *SUPERVISED, check=False)
     assert isinstance(result.error, InputError)
     assert "learns from trees, but the training data have none" in str(result.error)
-    assert str(without_trees) in str(result.error)
+    assert str(bare_data) in str(result.error)
     assert not list(tmp_path.glob("*.pt"))
 
 
@@ -253,14 +246,6 @@ def test_other_models_cannot_learn_from_trees(arch, toy_data, tmp_path):
     result = call("train", *options, "--arch", arch, check=False)
     assert isinstance(result.error, InputError)
     assert "needs a posattn_transformer with a head" in str(result.error)
-
-
-@pytest.mark.parametrize("criterion", [[], CRITERION], ids=["stock", "supervised"])
-def test_the_stock_task_has_no_trees_to_learn_from(criterion, toy_data, tmp_path):
-    options = ["--task", "translation", *SUPERVISED[:2], *criterion]
-    result = train(toy_data, tmp_path, *options, check=False)
-    assert isinstance(result.error, InputError)
-    assert "train with --task structured_translation and --criterion" in str(result.error)
 
 
 def test_a_pruned_model_has_no_head_that_learns(best, toy_data, tmp_path):

@@ -6,20 +6,17 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-import numpy as np
 import pytest
 
 from fairseq_posattn.cli import trees as command
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.tree_data import load_tree_file
-from fairseq_posattn.text.live.parser_process import LiveParser, answer
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.drawing import depths
 from support.files import lines_of
 from support.in_process import call, hypotheses_and_scores, train, translating
-from support.raw_corpus import CONTROLLED, KINDS, LANGUAGES, Corpus, contents, prepare
+from support.raw_corpus import CONTROLLED, KINDS, LANGUAGES, Corpus, contents, prepare, stored_trees
 
 pytest.importorskip("stanza")
 
@@ -31,23 +28,8 @@ CONTROLS = {
 }
 
 
-@pytest.fixture
-def parser_here(monkeypatch) -> list[str]:
-    """Let the parser work in this process, and return what it was asked for."""
-    asked = []
-
-    def ask(self, what, lines):
-        asked.append(what)
-        return answer(self.settings, what, lines) if lines else []
-
-    monkeypatch.setattr(LiveParser, "ask", ask)
-    return asked
-
-
 def stored_parents(data: Path, split: str) -> list[list[int]]:
-    trees = load_tree_file(str(data / f"{split}.de-en.de"))
-    words, lengths = trees.read(np.arange(len(trees)))
-    return [part["parent"].tolist() for part in np.split(words, np.cumsum(lengths)[:-1])]
+    return [parents for parents, _ in stored_trees(data, split)]
 
 
 def own_trees(corpus: Corpus, kind: str, split: str) -> list:
@@ -101,7 +83,7 @@ def printed_depths(output: str) -> dict[int, list[int]]:
 
 @pytest.mark.long(but=["shuffled", "chain"])
 @pytest.mark.parametrize("kind", CONTROLS)
-def test_new_text_gets_the_same_trees(corpus, parser_here, kind, tmp_path):
+def test_new_text_gets_the_same_trees(corpus, asked, kind, tmp_path):
     """Raw lines are translated as the prepared ones are, and their trees are printed."""
     data, model = corpus.data(kind), corpus.model(kind)
     raw = "".join(f"{line}\n" for line in lines_of(corpus.folder / "raw/test.de"))
@@ -113,8 +95,8 @@ def test_new_text_gets_the_same_trees(corpus, parser_here, kind, tmp_path):
     assert {k: text for k, (text, _) in hypotheses_and_scores(new).items()} == {
         k: text for k, (text, _) in hypotheses_and_scores(prepared).items()
     }
-    asked = {"chain": set(), "random": {"tokenize"}}.get(kind, {"tokenize", "parse"})
-    assert set(parser_here) == asked
+    expected = {"chain": set(), "random": {"tokenize"}}.get(kind, {"tokenize", "parse"})
+    assert {what for what, _ in asked} == expected
     stored = dict(enumerate(map(depths, stored_parents(data, "test"))))
     assert printed_depths(new) == stored
     flat = call("interactive", *asking, "--tree-control", "flat", input=raw).output

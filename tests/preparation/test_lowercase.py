@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.text.live.parser_process import LiveParser, answer
 from fairseq_posattn.text.pipeline import TextPipeline
 from support.files import lines_of
 from support.in_process import call, hypotheses_and_scores, translating
@@ -37,14 +36,7 @@ def test_trees_are_those_of_the_text_as_it_is(corpus, kind, cased):
     assert parents[0] == parents[1]
 
 
-def test_new_text_is_in_lower_case(corpus, monkeypatch):
-    asked = []
-
-    def ask(self, what, lines):
-        asked.extend(str(line) for line in lines)
-        return answer(self.settings, what, lines) if lines else []
-
-    monkeypatch.setattr(LiveParser, "ask", ask)
+def test_new_text_is_in_lower_case(corpus, asked):
     data, model = corpus.data("lower"), corpus.model("lower")
     raw = "".join(f"{line}\n" for line in lines_of(corpus.folder / "raw/test.de"))
     common = [*translating(data, model), *LANGUAGES, "--batch-size", "4"]
@@ -55,13 +47,8 @@ def test_new_text_is_in_lower_case(corpus, monkeypatch):
         for output in (new, prepared)
     ]
     assert found[0] == found[1] and len(found[0]) == SIZES["test"]
-    assert any(line != line.lower() for line in asked)  # the parser gets the text as it is
-
-
-def test_what_prepare_json_says(corpus):
-    about = json.loads((corpus.data("lower") / "prepare.json").read_text())
-    assert about["lowercase"] is True
-    assert TextPipeline.load(corpus.data("stanza")).config.lowercase is False
+    lines = [str(line) for _, lines in asked for line in lines]
+    assert any(line != line.lower() for line in lines)  # the parser gets the text as it is
 
 
 def test_data_that_are_moved_with_their_models(corpus, tmp_path):
@@ -84,10 +71,3 @@ def test_data_that_are_moved_with_their_models(corpus, tmp_path):
     shutil.move(project, moved)
     assert found(moved / "data") == str(moved / "models")
     assert found(tmp_path / "alone") == str(models)  # the message names the folder that is missing
-
-
-def test_the_folder_is_stored_as_seen_from_the_data(corpus):
-    data = corpus.data("stanza")
-    about = json.loads((data / "prepare.json").read_text())
-    here = (data / about["model_dir_from_here"]).resolve()
-    assert here == Path(about["parser"]["model_dir"]).resolve()

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-import numpy as np
 import pytest
 import sacremoses
 import sentencepiece
@@ -21,7 +20,6 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.tree_data import load_tree_file
 from fairseq_posattn.files import command_line
 from fairseq_posattn.files.files import sha256
 from fairseq_posattn.files.lock import locked
@@ -43,6 +41,7 @@ from support.raw_corpus import (
     Corpus,
     contents,
     prepare,
+    stored_trees,
 )
 
 pytest.importorskip("stanza")
@@ -192,19 +191,6 @@ def kept(prepared: Prepared, split: str) -> list[int]:
     ]
 
 
-def test_each_limit_leaves_something_out(corpus):
-    prepared = Prepared("stanza", corpus.data("stanza"), corpus.folder / "raw")
-    lengths = [(len(source), len(target)) for source, target in pairs(prepared, "train")]
-    assert lengths[0] == lengths[-1] == (0, 0)
-    assert any(0 < source <= MAX_RATIO and not target for source, target in lengths)
-    alike = [(a, b) for a, b in lengths if max(a, b) <= MAX_RATIO * min(a, b)]
-    assert any(source <= MAX_LENGTH < target for source, target in alike)
-    assert any(target <= MAX_LENGTH < source for source, target in alike)
-    short = [(a, b) for a, b in lengths if min(a, b) > 0 and max(a, b) <= MAX_LENGTH]
-    assert any(source > MAX_RATIO * target for source, target in short)
-    assert any(target > MAX_RATIO * source for source, target in short)
-
-
 def binarized(data: Path, split: str, language: str) -> list[list[str]]:
     dictionary = Dictionary.load(str(data / f"dict.{language}.txt"))
     found = indexed_dataset.make_dataset(str(data / f"{split}.de-en.{language}"), "mmap")
@@ -229,15 +215,6 @@ def test_binarized_pieces(prepared, split):
         prepared.data / "dict.en.txt"
     ).read_bytes()
     assert joined != prepared.has("--separate")
-
-
-def stored_trees(data: Path, split: str) -> list[tuple[list[int], list[int]]]:
-    """Return parents and numbers of pieces of the words of each sentence."""
-    trees = load_tree_file(str(data / f"{split}.de-en.de"))
-    words, lengths = trees.read(np.arange(len(trees)))
-    ends = np.cumsum(lengths)
-    sentences = [words[end - length : end] for end, length in zip(ends, lengths, strict=True)]
-    return [(s["parent"].tolist(), s["pieces"].tolist()) for s in sentences]
 
 
 def spans_of_pieces(prepared: Prepared, split: str):
@@ -347,16 +324,6 @@ def test_given_trees(corpus, tmp_path, kind):
     assert about["parser"]["parser"] == "conllu"
 
 
-def test_pieces_of_new_text_need_no_given_trees(corpus, tmp_path):
-    """They are those of the line, which can be made again, not of the words of the trees."""
-    prepare(*given_options(corpus, tmp_path / "data", "--tokenize", "spaces"))
-    prepared = Prepared("spaces", tmp_path / "data", corpus.folder / "tidy")
-    for source, line in zip(
-        prepared.lines("test.pieces.de"), lines_of(prepared.raw / "test.de"), strict=True
-    ):
-        assert source.replace("@@ ", "") == line
-
-
 @pytest.fixture
 def own(corpus, tmp_path) -> Corpus:
     """A copy of the raw text that a test may change."""
@@ -464,19 +431,6 @@ def test_a_changed_choice(corpus, done, tmp_path, capsys, more):
     prepare(*given_options(corpus, tmp_path / "new", *more))
     assert contents(out) == contents(tmp_path / "new")
     assert (contents(out) == contents(done)) == ("binarize" not in again)
-
-
-def test_another_limit_of_the_parser(corpus, tmp_path, capsys):
-    options = corpus.options("--symbols", 90, "--tokenize", "spaces", "--out", tmp_path / "data")
-    prepare(*options)
-    before = stored_trees(tmp_path / "data", "test")
-    trees = {
-        f"{name}.{split}" for name in ("parse", "extract", "project", "filter") for split in SIZES
-    }
-    assert steps_done(capsys, *options, "--max-words", 7) == trees | {"binarize"}
-    assert stored_trees(tmp_path / "data", "test") != before
-    about = json.loads((tmp_path / "data/prepare.json").read_text())
-    assert about["parser"]["max_words"] == 7
 
 
 def test_several_test_sets(corpus, done, tmp_path):
@@ -747,22 +701,6 @@ def test_given_trees_of_other_lines(own, tmp_path):
     path.write_text(right)
     prepare(*given_options(own, tmp_path / "data"))
     assert leftovers(tmp_path / "data") == []
-
-
-def test_fewer_given_trees(own, tmp_path):
-    path = own.folder / "tidy/test.conllu"
-    path.write_text("\n\n".join(path.read_text().split("\n\n")[1:]))
-    message = fails(*given_options(own, tmp_path / "data"))
-    assert "tidy/test.conllu: the file has 23 trees for 24 lines" in message
-
-
-def test_no_model(corpus, tmp_path):
-    options = corpus.options("--out", tmp_path / "data", "--model-dir", tmp_path / "nowhere")
-    message = fails(*options)
-    for part in ("no stanza model for 'de'", str(tmp_path / "nowhere"), "--model-dir"):
-        assert part in message
-    assert not (tmp_path / "data").exists()
-    assert list(tmp_path.glob("data.work/*.parts"))  # the parse goes on when there is a model
 
 
 def test_all_pairs_left_out(corpus, tmp_path):

@@ -80,16 +80,6 @@ def copy(prepared, tmp_path):
     return tmp_path
 
 
-def test_pieces_spell_the_words(prepared):
-    files = [lines_of(prepared / f"w.{kind}") for kind in ("words", "parents", "en", "en.trees")]
-    for words, parents, pieces, tree in zip(*files, strict=True):
-        pairs = [token.split(":") for token in tree.split()]
-        assert [parent for parent, _ in pairs] == parents.split()
-        assert sum(int(count) for _, count in pairs) == len(pieces.split())
-        assert pieces.replace("@@ ", "") == words
-    assert any("@@" in pieces for pieces in files[2])
-
-
 def test_extract_refuses(tmp_path):
     """Nothing is written, even of the files before the damaged one."""
     (tmp_path / "good.conllu").write_text(conllu_text(9), encoding="utf-8")
@@ -98,15 +88,6 @@ def test_extract_refuses(tmp_path):
     error = fails("extract", *both, "--out", tmp_path / "w")
     assert "bad.conllu:3: the sentence has 2 roots (words 1, 2); correct the tree, or" in error
     assert names(tmp_path) == ["bad.conllu", "good.conllu"]
-
-
-def test_extract_options(tmp_path):
-    text = block(["a", "b"], [0, 0]) + block(["c"], ["_"])
-    (tmp_path / "t.conllu").write_text(text)
-    options = "--out", tmp_path / "w", "--several-roots", "first"
-    said = succeeds("extract", tmp_path / "t.conllu", *options)
-    assert "3 words of 2 sentences were written; 1 of these have no tree" in said
-    assert lines_of(tmp_path / "w.parents") == ["0 1", "-"]
 
 
 def test_nothing_to_learn(tmp_path):
@@ -146,9 +127,6 @@ SPOILT = [
     ("w.words", "other", "w.en:1: text and tree do not match: character 1 "),
     ("w.en", "hou@@", "w.en:1: the last piece 'hou@@' ends with '@@'"),
     ("w.parents", "0 1", "w.parents:1: the line has parents of 2 words, but the same"),
-    ("w.parents", "0 1+1", "w.parents:1: the line has parents of 2 words, but the same"),
-    ("w.parents", "-", "w.parents:1: the sentence 'house' has no tree; parse it, or use a flat"),
-    ("w.parents", "1", "w.parents:1: the sentence has no root"),
     ("w.words", "house\nhouse", "w.words has 31 lines, "),
 ]
 
@@ -194,7 +172,6 @@ ENDS = "bin", "idx"
 SPOILT_DATA = [
     ("w.en.trees", "0:9", "w.en.trees:1: the tree has 9 pieces, "),
     ("w.en.trees", "1:1", "w.en.trees:1: the sentence has no root"),
-    ("w.de", "one\ntwo", "w.en has 30 lines, "),
     ("w.en", "one\ntwo", "w.en has 31 lines, "),
     ("w.en.trees", "0:1\n0:1", "w.en.trees has 31"),
     ("w.de", "a\rb", "w.de:1: the line contains a carriage return"),
@@ -219,12 +196,6 @@ def test_binarize_refuses(copy, capsys, name, line, message):
     before = names(copy)
     assert message in fails_here(capsys, copy, "--trainpref", copy / "w")
     assert names(copy) == before
-
-
-def test_binarize_needs_trees(copy, capsys):
-    (copy / "w.en.trees").unlink()
-    error = fails_here(capsys, copy, "--trainpref", copy / "w")
-    assert error == f"error: {copy}/w.en.trees: No such file or directory\n"
 
 
 @pytest.mark.parametrize(

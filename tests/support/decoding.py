@@ -10,6 +10,19 @@ from fairseq import checkpoint_utils
 from fairseq_posattn.fairseq_plugin.structured_translation import ignore_trees
 from support.in_process import batch, generate, hypotheses_and_scores, train
 
+SIZES = ("--decoder-layers", "2", "--max-target-positions", "320")
+STOCK = ("--arch", "transformer", *SIZES)
+SENTENCES = (0, 3, 7, 9)
+SHORT = 12  # the number of steps; the longest source has fewer pieces
+# What fairseq's beam search does: hypotheses change places within their sentence, or finished
+# sentences leave the batch. It never lets sentences change places in a batch of the same size.
+ORDERS = {(0, 3, 3, 3): [0, 3, 1, 1], SENTENCES: [3, 0, 1], (9, 7, 7, 0): [2, 1, 0]}
+
+
+def with_option(option: str, use: str, *more) -> tuple:
+    """Return the command line of a model whose decoder has an option, named as in the model."""
+    return f"--{option.replace('_', '-')}", use, *SIZES, *more
+
 
 def encoded(task, model, sentences):
     """Return what the encoder makes of these sentences, of which some have padding on the left."""
@@ -59,6 +72,28 @@ def steps(model, tokens, state, order):
         now = tokens[:, : step + 1]
         logits.append(model.decoder(now, encoder_out=state, incremental_state=memory)[0][:, 0])
     return torch.stack(logits, dim=1), model.decoder(tokens, encoder_out=state)[0], tokens
+
+
+def assert_steps_equal_the_whole(task, model, tokens, orders=ORDERS):
+    """Half-way rows change places, with their sources, trees and cached keys."""
+    for sentences, order in orders.items():
+        with torch.no_grad():
+            state = encoded(task, model.eval(), sentences)
+            single, whole, kept = steps(model, tokens, state, torch.tensor(order))
+        real = kept != task.target_dictionary.pad()
+        torch.testing.assert_close(single[real], whole[real], atol=1e-5, rtol=0)
+
+
+def assert_causal(task, model, length):
+    """Later words of the target change nothing before them."""
+    tokens, others, cut = targets(task, length), targets(task, length, seed=4), 2 * length // 3
+    others[:, :cut] = tokens[:, :cut]
+    others[0, cut + 1 :] = task.target_dictionary.pad()
+    with torch.no_grad():
+        state = encoded(task, model, SENTENCES)
+        before, after = (model.decoder(x, encoder_out=state)[0] for x in (tokens, others))
+    torch.testing.assert_close(after[:, :cut], before[:, :cut], atol=1e-5, rtol=0)
+    assert (after[3, cut] - before[3, cut]).abs().max() > 1e-3  # the last one that has an effect
 
 
 def shaken(model):

@@ -16,9 +16,9 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-import fairseq_posattn.plugin  # noqa: F401  (--user-dir passes over what is imported already)
 from fairseq_posattn.files import command_line
-from support.commands import training_options, translating
+from fairseq_posattn.plugin import PosattnTransformerModel
+from support.commands import PLUGIN, training_options, translating
 from support.quick_hydra import quick_hydra
 
 
@@ -112,6 +112,12 @@ def generate(data: Path, checkpoint: Path, *extra, **kwargs) -> Result:
 
 def interactive(data: Path, checkpoint: Path, text: str, *extra, **kwargs) -> Result:
     return call("interactive", *translating(data, checkpoint), *extra, input=text, **kwargs)
+
+
+def hub(checkpoint: Path, data: Path, kind: type = PosattnTransformerModel, **options):
+    """Load a model as torch.hub does it."""
+    names = str(checkpoint.parent), checkpoint.name, str(data)
+    return kind.from_pretrained(*names, user_dir=str(PLUGIN), cpu=True, **options)
 
 
 def configured(data: Path, *extra):

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+import numpy as np
 from filelock import FileLock
 
 from fairseq_posattn.cli import prepare as prepare_command
+from fairseq_posattn.fairseq_plugin.data.tree_files import load_tree_file
 from fairseq_posattn.preparation.binarize import LOG
 from fairseq_posattn.text.pipeline import FILE
 from support import in_process
@@ -190,3 +192,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     if FILE in found:
         found[FILE] = re.sub(rb' "model_dir_from_here": .*\n', b"", found[FILE])
     return found
+
+
+def stored_trees(data: Path, split: str) -> list[tuple[list[int], list[int]]]:
+    """Return parents and numbers of pieces of the words of each sentence of a data directory."""
+    trees = load_tree_file(str(data / f"{split}.de-en.de"))
+    words, lengths = trees.read(np.arange(len(trees)))
+    sentences = np.split(words, np.cumsum(lengths)[:-1])
+    return [(s["parent"].tolist(), s["pieces"].tolist()) for s in sentences]

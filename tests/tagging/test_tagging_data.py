@@ -166,14 +166,7 @@ def words_of(size: str, sentences=TRAIN + REST) -> list[str]:
 
 @pytest.mark.parametrize(
     "size, expected",
-    [
-        ("50%", "abc"),
-        ("49.9%", "ab"),
-        ("0", ""),
-        ("1", "a"),
-        ("100%", "abcdef"),
-        ("999", "abcdef"),
-    ],
+    [("50%", "abc"), ("49.9%", "ab"), ("0", ""), ("1", "a"), ("100%", "abcdef"), ("999", "abcdef")],
 )
 def test_the_most_frequent_words_of_all_splits(size, expected):
     assert words_of(size) == list(expected)

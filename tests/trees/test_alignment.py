@@ -83,7 +83,7 @@ def cut(draw, length: int) -> list[reference.Span]:
     return [span for span in bounds if draw(st.integers(0, 7))]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(sentences(), st.data())
 def test_random_pieces_equal_the_loops(sentence, data):
     tree, texts, words_of_token = sentence
@@ -158,17 +158,22 @@ def accepted(line: str, tokens: list[str]) -> bool:
     return True
 
 
+ASSIGNED = [
+    one
+    for one in map(chr, range(sys.maxunicode + 1))
+    if unicodedata.category(one) not in ("Cn", "Co", "Cs") and reference.dense(one)
+]
+
+
 def test_every_character_is_the_same_as_its_other_forms():
-    every = map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)])
-    pairs = [(one, form) for one in every if reference.dense(one) for form in forms_of(one) - {one}]
+    pairs = [(one, form) for one in ASSIGNED for form in forms_of(one) - {one}]
     assert len(pairs) > 5000
     refused = [(a, b) for a, b in pairs if not (accepted(a, [b]) and accepted(b, [a]))]
     assert not refused
 
 
 def test_every_mark_is_the_same_as_every_other():
-    every = map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)])
-    marks = [one for one in every if reference.is_mark(one) and reference.dense(one)]
+    marks = [one for one in ASSIGNED if reference.is_mark(one)]
     assert len(marks) > 5000
     refused = [one for one in marks if not (accepted(one, ["-"]) and accepted("-", [one]))]
     assert not refused

@@ -4,10 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_posattn.trees.checks import (
-    tree_fault,
-    with_one_root,
-)
+from fairseq_posattn.trees.checks import tree_fault, with_one_root
 from support.random_trees import parents
 
 FAULTS = [

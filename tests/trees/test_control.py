@@ -160,6 +160,12 @@ def test_the_seed_and_the_words_decide():
     assert spaces == control.of(Sentence(["1\u2423000", "b", "c", "d", "e", "f"])).parents
 
 
+def test_names_of_files():
+    assert TreeControl("chain").tag == "chain"
+    assert TreeControl("own", 0.25, 2).tag == "own-flip0.25-seed2"
+    assert TreeControl("own", 1e-05).tag == "own-flip0.00001"
+
+
 @pytest.mark.parametrize("flip", [0, 0.0, 1e-05, 3e-20, 0.1, 1 / 3, 1, 1.0])
 def test_a_name_is_read_again(flip):
     control = TreeControl("shuffled", flip, 3)
@@ -177,9 +183,3 @@ def test_a_share_that_no_file_name_could_hold_is_refused():
     with pytest.raises(InputError, match="--flip 1e-300 is too small to change any tree; use 0"):
         TreeControl("random", flip=1e-300)
     assert TreeControl("random", flip=1e-20).tag.endswith("flip0.00000000000000000001")
-
-
-def test_names_of_files():
-    assert TreeControl("chain").tag == "chain"
-    assert TreeControl("own", 0.25, 2).tag == "own-flip0.25-seed2"
-    assert TreeControl("own", 1e-05).tag == "own-flip0.00001"

@@ -1,8 +1,6 @@
 """Trees are drawn for the eye."""
 
-from fairseq_posattn.trees.drawing import (
-    drawn,
-)
+from fairseq_posattn.trees.drawing import drawn
 
 
 def test_drawn():

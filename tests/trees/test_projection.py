@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_posattn.trees import Parsed, TreeError, escape_whitespace, project, words_of_pieces
@@ -44,6 +44,7 @@ def test_pieces_that_cross_words():
     assert project(world, ["world."], "here") == [0, 1]
 
 
+@settings(max_examples=50)
 @given(parents(), st.data())
 def test_random_splits(tree, data):
     words = [

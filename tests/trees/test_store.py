@@ -132,10 +132,7 @@ def change(source, source_file):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (
-            lambda s: s[:3],
-            "4 trees for 3 sentences (the shorter one is a prefix of the longer one)",
-        ),
+        (lambda s: s[:3], "4 trees for 3 sentences (the shorter one is a prefix of the long"),
         (lambda s: [s[0], *s], "4 trees for 5 sentences (the first difference is in sentence 2)"),
         (lambda s: [s[0], s[1], s[3], s[2]], "the first difference is in sentence 3"),
         (lambda s: [s[0][1:], *s[1:]], "the first difference is in sentence 1"),
