@@ -77,12 +77,7 @@ def add_attention(
     read.check(len(attentions), shape)
     refuse(read.uses, side)
     if neutral:
-        for use in read.uses:
-            how = use.mechanism.neutral
-            if how is None or how not in str(use) or use.mechanism.name == "alibi":
-                raise SpecificationError(
-                    f"'{use}' changes the model's output before training; omit neutral=True"
-                )
+        refuse_not_neutral(read.uses)
     shared: dict[str, nn.Module] = {}
     state = model.__dict__.setdefault(f"{NAME}_state", State())
     if (half := half_of(model, side)) is not model:
@@ -194,6 +189,16 @@ def shape_of(model: Any, attention: Any) -> AttentionShape:
         for names in (HEADS, WIDTHS)
     )
     return AttentionShape(heads, width, getattr(model.config, "max_position_embeddings", 1024))
+
+
+def refuse_not_neutral(uses: Sequence[Use]) -> None:
+    """Raise a SpecificationError for mechanisms that always change the model's output."""
+    for use in uses:
+        neutral = use.mechanism.neutral
+        if neutral is None or neutral not in str(use) or use.mechanism.name == "alibi":
+            raise SpecificationError(
+                f"'{use}' changes the model's output before training; omit neutral=True"
+            )
 
 
 def refuse(uses: Sequence[Use], side: str) -> None:
