@@ -21,7 +21,7 @@ from fairseq_posattn.inspection.sentence import BUILT_IN, END
 from fairseq_posattn.trees.sentence import Sentence
 from support import own_classes
 from support.html_pages import Parsed
-from support.in_process import end_of
+from support.in_process import end_of, posattn
 
 SHORT = Sentence(["the", "cat", "sleeps"], [2, 3, 0], relations=["det", "nsubj", "root"])
 BRACKETED = Sentence(["sleep", "(", "cat", ")"], [0, 1, 2, 2], relations=["root", "p", "x", "p"])
@@ -148,9 +148,10 @@ def overlap(one, other):
 # The command.
 
 
-def test_the_built_in_sentence_is_printed(show, tmp_path, capsys):
-    assert show("parent_scaled", "--heads", 1, "--out", "a.svg") == ""
-    assert capsys.readouterr().out == f"built-in sentence, with its tree: {BUILT_IN}\na.svg\n"
+def test_the_built_in_sentence_is_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ended = posattn("show", "parent_scaled", "--heads", 1, "--out", "a.svg")
+    assert ended == (0, f"built-in sentence, with its tree: {BUILT_IN}\na.svg\n", "")
     root = ElementTree.parse(tmp_path / "a.svg").getroot()
     assert "acl:relcl" in "".join(root.itertext())  # the arcs
 

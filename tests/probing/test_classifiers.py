@@ -171,13 +171,6 @@ def with_labels(sizes=(400, 100, 200), classes=4, width=10):
         yield split_of(vectors, labels)
 
 
-@pytest.mark.parametrize("classifier", ["linear", "senteval"])
-def test_a_label_by_construction_is_found(classifier):
-    train, dev, test = with_labels()
-    found = tuned(GRIDS[classifier], train, dev, test, 4, SEED)
-    assert found.correct.all() and found.dev == 1
-
-
 def test_a_hidden_layer_finds_what_a_linear_one_cannot():
     """The label says whether two numbers have the same sign."""
     dice = np.random.default_rng(5)

@@ -773,17 +773,6 @@ def made_of(folder, blocks, task, *options):
     return lines_of(out, task)
 
 
-def test_features_of_a_form_with_both_tenses(tmp_path):
-    """Sentences with put are past or present, but all of them are in one split, at most HIGH."""
-    blocks = [*sees("put", "Past", "now/ADV/3/advmod"), *sees("put", "Pres", "then/ADV/3/advmod")]
-    for past, present in (("saw", "sees"), ("met", "meets"), ("hit", "hits")):
-        blocks += [*sees(past, "Past"), *sees(present, "Pres")]
-    lines = made_of(tmp_path, blocks, "Tense", "--form-counts", 2, 10)
-    assert max(Counter(words[2] for _, _, words in lines).values()) <= 10
-    assert len({split for split, _, words in lines if words[2] == "put"}) == 1
-    assert {label for _, label, words in lines if words[2] == "put"} == {"PAST", "PRES"}
-
-
 @pytest.mark.parametrize("task", ["Tense", "BShift"])
 def test_forms_that_are_too_rare(task, tmp_path):
     """A form with fewer sentences than LOW is left out; other tasks do not ask for forms."""

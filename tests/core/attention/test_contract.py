@@ -63,7 +63,10 @@ def combinations(count: int) -> list[str]:
     return found
 
 
-TOGETHER = combinations(40)
+TOGETHER = [
+    spec if number < 12 else pytest.param(spec, marks=pytest.mark.long)
+    for number, spec in enumerate(combinations(40))
+]
 ACROSS = "window(size=5, across=3)"
 
 

@@ -2,13 +2,12 @@
 
 import dataclasses
 import re
-from dataclasses import dataclass
 
 import pytest
 
-from fairseq_posattn.core.attention import MECHANISMS, ScoreBias
-from fairseq_posattn.core.attention.registry import describe, description
-from fairseq_posattn.core.registration import NOTHING_SAID, WIDTH
+from fairseq_posattn.core.attention import MECHANISMS
+from fairseq_posattn.core.attention.registry import describe
+from fairseq_posattn.core.registration import WIDTH
 
 
 def entries(text: str) -> dict[str, str]:
@@ -46,19 +45,3 @@ def test_the_first_line_of_a_mechanism_is_a_sentence():
     for name, entry in entries(describe()).items():
         sentence = entry.partition(MECHANISMS[name].paper)[0].strip()
         assert sentence.endswith(".") and len(sentence.split()) >= 5, name
-
-
-@dataclass(frozen=True)
-class Bare:
-    size: int = 3
-    ratio: float = 0.5
-
-
-class Silent(ScoreBias):
-    name = "silent"
-    Options = Bare
-
-
-def test_a_mechanism_that_says_nothing_is_listed_all_the_same():
-    entry = entries(description({"silent": Silent}, "encoder"))["silent"]
-    assert entry == f"{NOTHING_SAID} size=3 whole number - ratio=0.5 number -"

@@ -6,7 +6,6 @@ import torch
 from fairseq_posattn.core.attention.sample_batch import LABELS, TREES, context
 from fairseq_posattn.core.positions import PositionShape, joined
 from fairseq_posattn.core.positions.registry import PositionSpecification
-from fairseq_posattn.core.specification import SpecificationError
 
 WIDTH = 6
 SHAPE = PositionShape(WIDTH, 16, **LABELS)
@@ -83,15 +82,3 @@ def test_needs():
     both = PositionSpecification("relation_embedding + tag_embedding")
     assert both.needs_labels == {"relations", "tags"} and both.needs_tree
     assert PositionSpecification("sequence + tree_depth").needs_labels == set()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("relation_embedding(fuse=mul)", "expected add or concat"),
-        ("tag_embedding(fuse=concat, width=0)", "expected at least 1"),
-    ],
-)
-def test_refused(text, message):
-    with pytest.raises(SpecificationError, match=message):
-        PositionSpecification(text)
