@@ -55,8 +55,8 @@ class Experiment:
         self.settings = request
         self.machine = replace(
             request.machine,
-            tokens=request.tokens,
-            precision=request.precision,
+            tokens=getattr(request, "tokens", None),
+            precision=getattr(request, "precision", None),
             dry_run=request.dry_run,
         )
         self.shell, self.progress = Shell(request.dry_run), ProgressDisplay()

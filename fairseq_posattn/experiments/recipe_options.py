@@ -44,7 +44,6 @@ class OnRecipe:
     command: ClassVar[str]
     # options of some steps, with their values in the other steps
     machine = Machine()
-    tokens = precision = None
     with_parsing = on_valid = keep = from_study = False
 
     recipe: str = option("name of a recipe in recipes/, or folder with a recipe.toml")
