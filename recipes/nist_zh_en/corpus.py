@@ -7,11 +7,10 @@ sets) or in several files mt02.ref*.sgm.
 import shutil
 from pathlib import Path
 
-from fairseq_posattn.scoring.requests import SgmRequest
-
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.corpora import Collector
 from fairseq_posattn.files.requests import command_of
+from fairseq_posattn.scoring.metrics.sgm import SgmRequest
 
 
 def collect(collector: Collector) -> None:

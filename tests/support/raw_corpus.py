@@ -14,10 +14,10 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
-from fairseq_posattn.fairseq_plugin.tree_data import load_tree_file
 from filelock import FileLock
 
 from fairseq_posattn.cli import prepare as prepare_command
+from fairseq_posattn.fairseq_plugin.tree_data import load_tree_file
 from fairseq_posattn.preparation.binarize import LOG
 from fairseq_posattn.text.pipeline import FILE
 from support import in_process
