@@ -32,7 +32,8 @@ class Files:
     def parse(self, settings: ParserSettings = GIVEN, shard_lines: int = 2, **options) -> int:
         """How many shards were parsed for it."""
         before, options = self.shards_done, {**options, "shard_lines": shard_lines}
-        paths = {"text": str(self.text), "out": str(self.out), "trees": str(self.trees)}
+        paths = {"text": str(self.text), "out": str(self.out)}
+        paths |= {"trees": str(self.trees)} if settings.parser == "conllu" else {}
         whole_run.parse(ParseRequest(**paths, settings=settings, **options))
         return self.shards_done - before
 
