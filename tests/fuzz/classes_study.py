@@ -105,7 +105,7 @@ def run_together(runs) -> bool:
 
     def told(run) -> list:
         record = json.loads(run.file.read_text("utf-8"))
-        words = [word for word in record["options"] if word not in ("1", "2", "3")]
+        words = [word for word in record["options"] if word not in ("--seed", "1", "2", "3")]
         keys = ("updates", "trees", "files")
         return [*(record[key] for key in keys), words, record.get("translated") or {}]
 

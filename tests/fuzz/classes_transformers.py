@@ -17,10 +17,8 @@ from .registry import add, calling, content
 
 SPECIFICATION = "relative(max=3) + tree_relative(max=2)"
 
-try:  # transformers imports it where it is installed, and a build for CUDA cannot be imported here
-    import torchaudio  # noqa: F401
-except (ImportError, OSError):
-    sys.modules["torchaudio"] = None  # type: ignore[assignment]
+# transformers imports it where it is installed, and a build for CUDA cannot be imported here
+sys.modules.setdefault("torchaudio", None)  # type: ignore[arg-type]
 
 
 def build(folder: Path, of_decoder: str = "rope + relative(max=2)") -> None:
