@@ -126,6 +126,9 @@ def check_values(kind: Any, options: Mapping[str, Any], where: str) -> None:
 
 def request_of(kind: type[Request], options: Mapping[str, Any]) -> Request:
     """Return the request that has these values of options, by name."""
+    known = [name for name, *_ in named(kind)]
+    if unknown := [name for name in options if name not in known]:
+        raise InputError(f"--{unknown[0]} is not a known option; correct its name")
     found = {place: options.get(name, default_of(one)) for name, place, one, _ in named(kind)}
     return request_from(kind, Namespace(**found))
 

@@ -61,15 +61,16 @@ def option_tables(setup: TranslationSetup, records: Sequence[RunRecord]) -> Iter
     rows: list[list[str | Cell]]
     rows = [[Cell(name, is_code=True), value or "yes"] for name, value in shared.items()]
     yield Table("Options of all models", ["option", "value"], rows, notes)
-    own = {
-        record.system: [f"{k} {v}".strip() for k, v in one.items() if k not in shared]
-        for record, one in zip(records, chosen, strict=True)
-    }
-    if any(own.values()):
-        rows = [
-            [Cell(system, is_code=True), Cell("; ".join(options), is_code=True)]
-            for system, options in own.items()
-        ]
+    own: dict[str, dict[tuple[str, ...], None]] = {}  # of the runs of each model, often all equal
+    for record, one in zip(records, chosen, strict=True):
+        options = tuple(f"{k} {v}".strip() for k, v in one.items() if k not in shared)
+        own.setdefault(record.system, {})[options] = None
+    rows = [
+        [Cell(system, is_code=True), Cell("; ".join(options), is_code=True)]
+        for system, of_runs in own.items()
+        for options in of_runs
+    ]
+    if any(options for of_runs in own.values() for options in of_runs):
         yield Table("Options that differ", ["model", "options"], rows)
 
 

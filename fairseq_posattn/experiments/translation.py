@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from fairseq_posattn.errors import InputError
+from fairseq_posattn.errors import InputError, lab_extra
 from fairseq_posattn.experiments.commands import Command
 from fairseq_posattn.experiments.corpora import reference_files
 from fairseq_posattn.experiments.evaluating import evaluate
@@ -257,8 +257,8 @@ def of_system(runs: Sequence[Run], system: str) -> list[Run]:
 
 
 def report(request: ReportRequest) -> None:
-    from fairseq_posattn.report.report import write_report  # a dry run does not require its imports
-
+    with lab_extra("the report needs"):  # a dry run does not require the imports
+        from fairseq_posattn.report.report import write_report
     write_report(request)
 
 

@@ -217,12 +217,19 @@ def request_from(kind: type[Request], options: Namespace, prefix: str = "") -> R
 
 
 def asked(kind: type[Request], description: str | None, words: Words = None) -> Request:
-    """Parse the command line (or `words`), and return the request."""
+    """Parse the command line (or `words`), and return the request.
+
+    If the class has a method `check_options`, it is called. Requests that a recipe builds may be
+    incomplete.
+    """
     parser = Parser(prog=kind.command, description=description)  # type: ignore[attr-defined]
     add_options(parser, kind)
     options = parser.parse_args(words)
     try:
-        return request_from(kind, options)
+        request = request_from(kind, options)
+        if hasattr(request, "check_options"):
+            request.check_options()
+        return request
     except UsageError as error:
         parser.error(str(error))
 

@@ -62,7 +62,7 @@ class LineStep:
         called with shards.
     record: path of a record of the outputs, which is written after joining. With a record, Slurm
         also runs a job that joins the outputs. Without a record, the caller must check that inputs
-        and options have not changed (see `LineSteps`).
+        and options have not changed (see `StepsByLines`).
     verb, done: verb forms for messages about jobs (`parses`) and about lines (`parsed`).
     on_gpus: whether each local worker is assigned one of the GPUs, if there are any.
     """

@@ -206,13 +206,17 @@ def do_pending(work: LineWork, cluster: Cluster, wait: bool) -> bool:
 def wait_for_slurm(work: LineWork, jobs: Jobs, progress: Progress) -> bool:
     """Wait until the job array has ended; raise an InputError if a shard is unfinished.
 
-    The joining job is not waited for, because the caller joins the shards.
+    The joining job is not waited for, because the caller joins the shards. If a shard is
+    unfinished, the joining job is cancelled, because the next run must not find it in the queue.
     """
     began = time.monotonic()
-    while is_queued(jobs):
+    while is_queued(jobs, jobs.last.array):
         time.sleep(min(LONGEST_PAUSE, 1 + (time.monotonic() - began) / 10))
         progress.show(work.lines_done())
     if pending := work.pending():
+        jobs.cancel_join()
+        while is_queued(jobs, jobs.last.join):
+            time.sleep(1)
         for line in jobs.failures(work):
             say(line)
         raise InputError(
@@ -222,10 +226,10 @@ def wait_for_slurm(work: LineWork, jobs: Jobs, progress: Progress) -> bool:
     return True
 
 
-def is_queued(jobs: Jobs) -> bool:
-    """Return whether the job array is queued or running; if squeue fails, return True."""
+def is_queued(jobs: Jobs, job: str | None) -> bool:
+    """Return whether a job is queued or running; if squeue fails, return True."""
     try:
-        return bool(jobs.last.array and jobs.is_queued(jobs.last.array))
+        return bool(job and jobs.is_queued(job))
     except InputError as error:
         say(str(error))
         return True

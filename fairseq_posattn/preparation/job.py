@@ -12,7 +12,7 @@ from fairseq_posattn.files.records import at_least, between, one_of, option
 from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.jobs.lines import Answer, Combine, LineStep, concatenate_all
-from fairseq_posattn.jobs.running import discard, do_lines
+from fairseq_posattn.jobs.running import discard, do_lines, remove
 from fairseq_posattn.jobs.step_records import File, Steps
 from fairseq_posattn.preparation.corpus import ALIGN, Corpus, Treebanks
 from fairseq_posattn.text.languages import find, lacks_spaces
@@ -268,7 +268,7 @@ class StepsByLines(Steps):
         """
 
         def checked() -> None:
-            answers = self.run(step)
+            answers = self.run(step, keep=True)
             try:
                 check(answers)
             except InputError:
@@ -278,17 +278,19 @@ class StepsByLines(Steps):
 
         inputs, forget = [*step.inputs, *others], partial(self.discard, step)
         self.do(step.name, step.choices, inputs, step.outputs, checked, forget)
+        remove(self.folder(step))  # not earlier: a run that is killed before the record resumes
 
-    def run(self, step: LineStep, combine: Combine = concatenate_all) -> list[Answer]:
+    def run(
+        self, step: LineStep, combine: Combine = concatenate_all, keep: bool = False
+    ) -> list[Answer]:
         cluster, lines = self.job.cluster.for_plain_work, self.job.step_lines
         if step.on_gpus:
             cluster, lines = self.job.cluster, self.job.shard_lines
-        answers = do_lines(step, self.folder(step), cluster, lines, combine)
+        answers = do_lines(step, self.folder(step), cluster, lines, combine, keep=keep)
         assert answers is not None  # do_lines waits for Slurm by default
         return answers
 
     def discard(self, step: LineStep) -> None:
-        """Remove the shards of a step that will not be resumed."""
         discard(self.folder(step))
 
     def folder(self, step: LineStep) -> Path:

@@ -263,6 +263,7 @@ class PreparationRun:
 
 def prepare(request: PreparationRequest) -> None:
     """Write the data folder `out`, and intermediate files to `work`."""
+    request.check_options()
     if request.download:
         download(request.settings)
     job = request.job()

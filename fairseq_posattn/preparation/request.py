@@ -79,7 +79,8 @@ class PreparationRequest:
     data: DataOptions = options_of(DataOptions, PIECES)
     limits: Limits = options_of(Limits, "training pairs")
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
+        """Raise an InputError if options are missing or contradict each other."""
         if not self.corpus.train and not self.treebanks.treebank:
             raise UsageError("the following arguments are required: --train, or --treebank")
         if self.treebanks.treebank:

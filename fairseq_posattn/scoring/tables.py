@@ -205,7 +205,9 @@ def terminal(tables: Sequence[Table]) -> Iterator[str]:
     for number, table in enumerate(tables):
         yield from [""] if number else []
         yield from [table.title] if table.title else []
-        yield from [table.layout.format(*table.head).rstrip()] if any(table.head) else []
+        yield from (
+            [table.layout.format(*map(visible, table.head)).rstrip()] if any(table.head) else []
+        )
         for row in table.cells:
             yield table.layout.format(*(visible(cell.text) for cell in row)).rstrip()
         yield from table.notes

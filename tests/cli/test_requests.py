@@ -76,7 +76,10 @@ def variants(request: Any) -> Iterator[Any]:
             continue  # the other option is given
         for value in variants(before) if is_dataclass(hint) else values_of(one, hint):
             with suppress(InputError):  # it contradicts other options
-                yield replace(request, **{one.name: value})
+                other = replace(request, **{one.name: value})
+                if hasattr(other, "check_options"):
+                    other.check_options()
+                yield other
 
 
 def values_of(one: Any, hint: Any) -> Sequence[Any]:

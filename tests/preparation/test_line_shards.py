@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.jobs import running
 from fairseq_posattn.jobs.running import blocks
+from fairseq_posattn.jobs.step_records import StepRecord
 from fairseq_posattn.preparation.job import STEP_SHARD, Job
 from support.commands import step
 from support.files import lines_of
@@ -84,7 +85,7 @@ def test_killed_again_and_again(corpus, shards, tmp_path):
     rng, out = random.Random(5), tmp_path / "data"
     options = corpus.options(*KINDS["moses"], "--parser", "none", "--out", out)
     kills = went_on = 0
-    while killed_at(rng.randrange(40, 400), prepare, *options):
+    while killed_at(rng.randrange(40, 300), prepare, *options):
         kills += 1
         went_on += bool(list(Path(f"{out}.work/shards").glob("*/done/00001.json")))
         assert kills < 100
@@ -150,3 +151,22 @@ def test_no_shard_begins_with_a_mark_that_a_reader_takes_off(lines, size):
     assert all(len(one) == len(two) for one, two in found)
     assert not any(block[0].startswith(MARK) for block, _ in found[1:])
     assert all(len(block) >= size for block, _ in found[:-1])
+
+
+def test_shards_are_kept_until_the_step_is_recorded(corpus, shards, tmp_path, monkeypatch):
+    """A run that is killed after joining, before its record is written, does no shard again."""
+    options = corpus.options(*KINDS["moses"], "--parser", "none", "--out", tmp_path / "data")
+    write = StepRecord.write
+
+    def killed(record, path) -> None:
+        if record.outputs and Path(path).name == "normalize.train.de.json":
+            raise KeyboardInterrupt
+        write(record, path)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(StepRecord, "write", killed)
+        prepare(*options)
+    before = shards.count("normalize.train.de")
+    prepare(*options)
+    assert shards.count("normalize.train.de") == before > 1
+    assert not list((tmp_path / "data.work/shards").iterdir())

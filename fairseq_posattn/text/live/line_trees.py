@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.text.live.segmented import SegmentedLine, spelled
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees import Sentence, TreeError, store_format
@@ -33,7 +34,7 @@ class WantedLabels(NamedTuple):
 def records_of(
     lines: Sequence[SegmentedLine], trees: Sequence[Sentence], wanted: WantedLabels | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return one record per word (see `batch.pack`), and the number of words in each line."""
+    """Return a record per word (see `store_format.pack`), and the number of words of each line."""
     pairs = list(zip(lines, trees, strict=True))
     projected = [line.project(sentence) for line, sentence in pairs]
     if wanted is None:
@@ -128,4 +129,10 @@ class NewTrees:
         """Determine the trees of lines; add lines of later batches if there are only a few."""
         others = (k for k in self.by_length if k not in self.found and k not in lacking)
         asked = [*lacking, *islice(others, max(0, PARSED_TOGETHER - len(lacking)))]
-        self.found.update(zip(asked, self.find(asked), strict=True))
+        try:
+            found = self.find(asked)
+        except InputError:  # it may be about a line that fairseq will skip
+            if asked == lacking:
+                raise
+            asked, found = lacking, self.find(lacking)
+        self.found.update(zip(asked, found, strict=True))

@@ -38,7 +38,8 @@ class TreeProvider:
     """The base class of tree providers. A subclass must define only `name` and `parsed`.
 
     lazy: if True, `parsed` is called with the lines of each batch when the batch is created, in
-        any order; such a provider can also parse binarised data without trees. If False, `parsed`
+        any order, perhaps with lines of later batches of new text; such a provider can also parse
+        binarised data without trees. If False, `parsed`
         is called with new lines as they are read, in order.
     """
 

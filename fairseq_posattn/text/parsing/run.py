@@ -21,6 +21,7 @@ from fairseq_posattn.files.paths import refuse_unwritable
 from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.lines import PLAN, Answer, LineStep, Part
 from fairseq_posattn.jobs.running import do_lines, remove
+from fairseq_posattn.jobs.slurm import Jobs
 from fairseq_posattn.jobs.step_records import StepRecord, completed_record
 from fairseq_posattn.text.parsing.options import ParseRequest, ParserSettings
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
@@ -63,6 +64,7 @@ def parse(request: ParseRequest) -> None:
         plan = StepRecord.read(parts / PLAN)
         of_this_parse = plan and plan.key and {name: plan.key.get(name) for name in key} == key
         if not request.keep_parts and (of_this_parse or not parts.exists()):
+            Jobs.of(parts / "logs").cancel_join()
             remove(parts)
 
 
