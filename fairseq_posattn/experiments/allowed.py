@@ -14,7 +14,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_origin
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.records import Limit, Misfit, field_value, is_of, limit
@@ -125,12 +125,19 @@ def check_values(kind: Any, options: Mapping[str, Any], where: str) -> None:
 
 
 def request_of(kind: type[Request], options: Mapping[str, Any]) -> Request:
-    """Return the request that has these values of options, by name."""
-    known = [name for name, *_ in named(kind)]
-    if unknown := [name for name in options if name not in known]:
-        raise InputError(f"--{unknown[0]} is not a known option; correct its name")
-    found = {place: options.get(name, default_of(one)) for name, place, one, _ in named(kind)}
-    return request_from(kind, Namespace(**found))
+    """Return the request that has these values of options, by name.
+
+    A single value of an option that accepts several may be given without a list.
+    """
+    found, others = Namespace(), dict(options)
+    for name, place, one, hint in named(kind):
+        is_single = get_origin(hint) is list and not isinstance(others.get(name), list | None)
+        value = others.pop(name, default_of(one))
+        setattr(found, place, [value] if is_single else value)
+    if others:  # options of recipe.toml were checked before
+        name, command = next(iter(others)), kind.command  # type: ignore[attr-defined]
+        raise InputError(f"{command} has no option --{name}; correct it in corpus.py")
+    return request_from(kind, found)
 
 
 def named(kind: Any, prefix: str = "") -> Iterator[tuple[str, str, Field[Any], Any]]:

@@ -61,7 +61,7 @@ def option_tables(setup: TranslationSetup, records: Sequence[RunRecord]) -> Iter
     rows: list[list[str | Cell]]
     rows = [[Cell(name, is_code=True), value or "yes"] for name, value in shared.items()]
     yield Table("Options of all models", ["option", "value"], rows, notes)
-    own: dict[str, dict[tuple[str, ...], None]] = {}  # of the runs of each model, often all equal
+    own: dict[str, dict[tuple[str, ...], None]] = {}  # model -> the different options of its runs
     for record, one in zip(records, chosen, strict=True):
         options = tuple(f"{k} {v}".strip() for k, v in one.items() if k not in shared)
         own.setdefault(record.system, {})[options] = None

@@ -62,12 +62,10 @@ def write(request: ScoreRequest) -> None:
 def request_with(options: Mapping[str, Any]) -> ScoreRequest:
     """Return the request with these options of posattn score; paths become text."""
 
-    def as_text(name: str, value: Any) -> Any:
-        if name in ("references", "sgm") or isinstance(value, list):
-            return [*map(str, value if isinstance(value, list) else [value])]
-        return str(value)
+    def as_text(value: Any) -> Any:
+        return [*map(str, value)] if isinstance(value, list) else str(value)
 
-    texts = {name: as_text(name, value) for name, value in options.items() if is_file(value)}
+    texts = {name: as_text(value) for name, value in options.items() if is_file(value)}
     return request_of(ScoreRequest, {**options, **texts})
 
 

@@ -85,8 +85,8 @@ def prefetched(items: Iterable[Any]) -> Iterator[Any]:
 class Translation(NamedTuple):
     """The translations of a line.
 
-    number: the number of the line, counted from 0.
-    seconds: the time that they took.
+    number: line number, counted from 0.
+    seconds: translation time.
     """
 
     number: int
@@ -187,7 +187,7 @@ class Translator:
         """Yield the translations of each buffer of batches, in the order of lines."""
         found: list[Translation] = []
         for batch in batches:
-            if not found:  # fairseq's data loader draws a number, too, which --sampling depends on
+            if not found:  # fairseq's data loader also draws a number, which affects --sampling
                 torch.empty((), dtype=torch.int64).random_()
             if batch is not None:
                 found += self.translate_batch(batch)

@@ -14,7 +14,7 @@ list accepts several values. Further keywords of `option`:
 
 - those of `add_argument`: `metavar`, `nargs`, `action="append"`, and `type` to convert an unusual
   notation; `write` is then the inverse of `type`
-- `flag`: the name of the option, if it differs from the name of the field; or several names
+- `flag`: the name of the option if it differs from that of the field, or a tuple of names
 - `group`: the heading under which the help text lists this option and the following ones
 - `positional`: whether the field is an optional positional argument
 - `either`: at most one of the options with the same value may be given (exactly one, if they are
@@ -219,8 +219,8 @@ def request_from(kind: type[Request], options: Namespace, prefix: str = "") -> R
 def asked(kind: type[Request], description: str | None, words: Words = None) -> Request:
     """Parse the command line (or `words`), and return the request.
 
-    If the class has a method `check_options`, it is called. Requests that a recipe builds may be
-    incomplete.
+    The method `check_options` of the request, if there is one, raises an InputError if options
+    contradict each other. It is separate because recipes build requests that the user completes.
     """
     parser = Parser(prog=kind.command, description=description)  # type: ignore[attr-defined]
     add_options(parser, kind)

@@ -34,7 +34,7 @@ from fairseq_posattn.integrations.exported import (
 )
 from fairseq_posattn.text import pipeline
 
-TOLERANCE = 1e-4  # largest admissible difference of a token's log-probability
+TOLERANCE = 1e-4  # maximum difference between the log-probabilities of a token
 
 
 def export(request: ExportRequest) -> About:

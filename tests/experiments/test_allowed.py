@@ -4,7 +4,9 @@ import pytest
 from test_recipe import GOOD
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.allowed import request_of
 from fairseq_posattn.experiments.recipe import read_recipe
+from fairseq_posattn.scoring.request import ScoreRequest
 from support.experiments import in_process
 from support.files import write
 
@@ -112,3 +114,18 @@ def test_a_recipe_with_code_says_so_at_its_first_start(file, tmp_path):
     line = f"{tmp_path / file}: the recipe runs this code with all of your permissions\n"
     assert said[0].startswith(line) and line not in said[1]
     assert ("it runs" in said[0]) == (file == "trial.py")  # the corpus is not there
+
+
+def test_options_that_corpus_py_returns():
+    request = request_of(ScoreRequest, {"hypotheses": ["a"], "references": "b"})
+    assert request.references == ["b"]
+    with pytest.raises(InputError, match="posattn score has no option --reference; correct it in"):
+        request_of(ScoreRequest, {"hypotheses": ["a"], "reference": "b"})
+
+
+def test_options_on_the_command_line_complete_those_of_the_recipe(tmp_path):
+    text = GOOD.replace('valid = "dev"', 'valid = "dev"\nprepare = { parser = "none" }')
+    write(tmp_path / "recipe.toml", text)
+    words = ("prepare", tmp_path, "--from", tmp_path, "--any-size", "--dry-run")
+    code, printed, _ = in_process(*words, "--", "--tokenize", "spaces")
+    assert code == 0 and printed.rstrip().endswith(" --parser none --tokenize spaces"), printed

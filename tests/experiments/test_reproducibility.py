@@ -42,17 +42,18 @@ def experiment(tmp_path, monkeypatch):
 
 @pytest.fixture
 def runs(experiment):
-    """Of two seeds the first was continued on another machine; another run names no machine."""
+    """The first run was continued on another machine; those of chain name no machine."""
     found = []
     for name, seed, options, trees in (
         ("sequence", 1, [], "own"),
         ("sequence", 2, [], "own"),
         ("chain", 1, ["--dropout", "0.3"], "chain"),
+        ("chain", 2, ["--dropout", "0.5"], "chain"),
     ):
         files = {"train.tree.bin": {"bytes": 8, "sha256": trees[0] * 64}}
         options = [*OPTIONS, *options, "--seed", str(seed)]
         found.append(Run(experiment.runs, RunRecord(name, "base", seed, 2, trees, options, files)))
-    for run, machine in zip([*found, found[0]], ["One", "One", "", "Two"], strict=True):
+    for run, machine in zip([*found, found[0]], ["One", "One", "", "", "Two"], strict=True):
         run.record_start(machine)
     return found
 
@@ -76,6 +77,7 @@ def test_the_checklist(experiment, runs):
         ["beam", "4"],
         ["sequence.base", "trees own; trees of the tests own; dropout 0.1"],
         ["chain.base", "trees chain; trees of the tests chain; dropout 0.3"],  # the later of two
+        ["chain.base", "trees chain; trees of the tests chain; dropout 0.5"],
         ["train", "training", "5"],
         ["dev", "validation", "2"],
         ["gen", "test", "3"],

@@ -27,7 +27,7 @@ def parse(folder: Path, **options) -> None:
 
 
 def build_parts(folder: Path) -> None:
-    """Two of three shards are done."""
+    """Parse two of three shards."""
     write_text(folder)
     parse(folder, keep_parts=True)
     (folder / "out.conllu").unlink()

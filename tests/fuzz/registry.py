@@ -51,7 +51,7 @@ def calling(function: Callable[[Path], object]) -> Callable[[Path], Command]:
 
 
 def made_once(build: Callable[[Path], object]) -> Callable[[], Path]:
-    """Return a function that has a folder filled at its first call, and returns the folder."""
+    """Return a function that fills a temporary folder when first called, and returns its path."""
 
     @cache
     def made() -> TemporaryDirectory:

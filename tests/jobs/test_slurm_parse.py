@@ -103,7 +103,7 @@ def test_array_and_join(stanza_models, slurm, tmp_path):
     assert "30 lines, 30 trees, checked" in printed
     assert not Path(f"{out}.parts").exists()
     printed = slurm.run(*command)
-    assert "parsed and checked before; " in printed and "has notes on 1 lines" in printed
+    assert "already parsed and checked; " in printed and "has notes on 1 lines" in printed
     assert note not in printed
     assert not slurm.run("squeue", "-h")
     assert out.stat().st_mtime_ns == written

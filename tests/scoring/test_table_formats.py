@@ -2,7 +2,14 @@
 
 import csv
 
-from fairseq_posattn.scoring.tables import Table, in_csv, in_latex, mean_cell, write_tables
+from fairseq_posattn.scoring.tables import (
+    Table,
+    in_csv,
+    in_latex,
+    mean_cell,
+    terminal,
+    write_tables,
+)
 
 TABLES = [
     Table("Right", ["model", "all", "range", "size"], [
@@ -34,6 +41,11 @@ def test_tables_in_three_formats(tmp_path):
     latex = (tmp_path / "table.tex").read_text()
     assert r"c\_d & -- & -- & 5 \\" in latex and r"91.00 $\pm$ 1.41" in latex
     assert latex.count(r"\toprule") == 2 and "% A note." in latex
+
+
+def test_names_in_tables_cannot_steer_the_terminal():
+    table = Table("a\x1b", ["b\x1b"], [["c\x1b"]], ["d\x1b"], layout="{}")
+    assert "\x1b" not in "".join(terminal([table]))
 
 
 def test_signs_of_latex():

@@ -1,4 +1,4 @@
-"""Provide the trees of new and of binarised sentences when fairseq creates batches of them."""
+"""Provide the trees of new and of binarised sentences when fairseq creates batches."""
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
@@ -131,7 +131,7 @@ class NewTrees:
         asked = [*lacking, *islice(others, max(0, PARSED_TOGETHER - len(lacking)))]
         try:
             found = self.find(asked)
-        except InputError:  # it may be about a line that fairseq will skip
+        except InputError:  # perhaps due to one of the other lines, which fairseq may skip
             if asked == lacking:
                 raise
             asked, found = lacking, self.find(lacking)

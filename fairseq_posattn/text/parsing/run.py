@@ -185,7 +185,7 @@ def show(result: StepRecord, text: str, out: str, record: str) -> None:
     notes, lines = result.answer["notes"], result.answer["lines"]
     if result.answer.get("shown"):
         on_lines = f"; {record} has notes on {len(notes)} lines" if notes else ""
-        say(f"{out}: {lines} lines, {lines} trees, parsed and checked before{on_lines}")
+        say(f"{out}: {lines} lines, {lines} trees, already parsed and checked{on_lines}")
         return
     show_notes(text, [result.answer])
     say(f"{out}: {lines} lines, {lines} trees, checked against {text}")

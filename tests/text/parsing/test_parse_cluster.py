@@ -120,6 +120,19 @@ def test_killed_between_the_two_submissions(slurm, given, tmp_path):
     assert result.returncode == 1 and len(slurm.submitted()) == 1
 
 
+def test_a_joining_job_does_not_stop_the_next_run(slurm, given, tmp_path):
+    """Slurm may keep it in the queue after the array has failed."""
+    cancelled, options = tmp_path / "cancelled", [*given, "--out", tmp_path / "out.conllu"]
+    slurm.parse(*options)
+    join_waits = f'case "$*" in *" 2") [ -e {cancelled} ] || echo 2;; esac'
+    slurm.program("squeue", f"#!/bin/sh\n{join_waits}\n")
+    slurm.program("scancel", f"#!/bin/sh\ntouch {cancelled}\n")
+    result = slurm.parse(*options, "--wait", check=False)
+    assert result.returncode == 1 and "3 of 3 shards failed" in result.stdout
+    slurm.parse(*options)
+    assert len(slurm.submitted()) == 4
+
+
 @pytest.mark.parametrize("said", ["", " on cluster far"])
 def test_the_number_of_a_job(said):
     from fairseq_posattn.jobs.slurm import job_id

@@ -71,7 +71,7 @@ def files(tmp_path, monkeypatch) -> Files:
 
 @pytest.fixture
 def half(files) -> Files:
-    """Two of three shards are done."""
+    """Return files of a parse in which two of three shards are finished."""
     work = files.planned()
     for k in (0, 2):
         do_shard(work, k)
@@ -90,7 +90,7 @@ def test_what_is_there_is_kept_and_notes_are_told_once(files, capsys):
     assert files.parse() == 0
     printed = capsys.readouterr().err
     assert NOTE not in printed
-    assert f"parsed and checked before; {files.about} has notes on {LINES} lines" in printed
+    assert f"already parsed and checked; {files.about} has notes on {LINES} lines" in printed
     assert files.state() == before and not files.parts.exists()
     assert json.loads(files.about.read_text())["answer"]["notes"][1] == [2, NOTE]
 
