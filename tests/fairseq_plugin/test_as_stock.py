@@ -81,7 +81,8 @@ def test_in_the_plain_locale(toy_data, tmp_path):
         options = ("--missing-tree", "flat", "--max-len-b", "5")
         text = "tsé 日本 tse\n"
         last = tmp_path / name / LAST
-        found = commands.interactive(toy_data, last, text, *options, **how)
+        given = (*commands.translating(toy_data, last), *options)
+        found = commands.fairseq("interactive", *given, input=text, **how)
         printed.append(re.findall(r"^[SH]-.*", found.stdout, re.M))
     assert printed[0] == printed[1] != []
     assert_same_model(*(tmp_path / name / LAST for name in ("plain", "usual")))

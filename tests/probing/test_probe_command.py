@@ -550,9 +550,9 @@ def test_raw_text_is_parsed_as_the_data_were(corpus, tmp_path, monkeypatch):
 
     asked = []
 
-    def parse_once(text, out, settings, cluster):
-        asked.append(text)
-        parse_toys.parse_here(text, out, settings)
+    def parse_once(request):
+        asked.append(request.text)
+        parse_toys.parse_here(request.text, request.out, request.settings)
 
     monkeypatch.setattr(module, "parse", parse_once)
     data = corpus.data("stanza")
