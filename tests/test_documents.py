@@ -81,6 +81,7 @@ def run_python(document: Path) -> None:
                 exec(compile(block.code, block.name, "exec"), names)
 
 
+@pytest.mark.long(ci=True)
 def test_the_core_of_the_readme_needs_no_fairseq():
     code = [block.code for block in PYTHON if block.document == ROOT / "README.md"][-1]
     code += "\nimport sys\nassert out.shape == (10, 2, 64) and 'fairseq' not in sys.modules"

@@ -31,6 +31,7 @@ def parameters(path) -> dict:
     return torch.load(path, weights_only=False)["model"]
 
 
+@pytest.mark.long(ci=True)
 def test_the_mean_of_the_last(trained, toy_data, tmp_path):
     out = tmp_path / "averaged.pt"
     script = (sys.executable, "-m", "fairseq_posattn.cli.average")

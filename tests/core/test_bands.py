@@ -138,6 +138,7 @@ def test_what_is_not_banded_takes_the_square():
         assert not in_bands(ctx), beside
 
 
+@pytest.mark.long(ci=True)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=3), st.integers(0, 10**6))
 def test_pairs_of_a_tree_by_pointers_are_those_by_tables(sizes, seed):
     trees = [random_tree(size, seed + k) for k, size in enumerate(sizes)]

@@ -73,6 +73,7 @@ def table(recipe, *options, **kwargs):
     return run(*program, "table", recipe, "--from-study", "--cpu", *options, **kwargs)
 
 
+@pytest.mark.long(ci=True)
 def test_tables_without_a_training(recipe):
     printed = table(recipe, "--baseline", "sequence").stdout
     rows = list(csv.DictReader((recipe / "work/table.csv").read_text().splitlines()))
@@ -92,6 +93,7 @@ def test_tables_without_a_training(recipe):
     assert f"posattn recipe table {recipe} --from-study --cpu --baseline sequence\n" in page
 
 
+@pytest.mark.long(ci=True)
 def test_some_models_and_seeds(recipe):
     table(recipe, "--models", "relative", "--seeds", "2")
     [row] = csv.DictReader((recipe / "work/table.csv").read_text().splitlines())
@@ -255,6 +257,7 @@ def test_statistics_of_another_score(recipe, change):
     assert "store new runs with table.sh --keep" in line
 
 
+@pytest.mark.long(ci=True)
 def test_the_default_score_of_tables_is_stored(recipe):
     """With --nist or several references, tables show NIST BLEU, not BLEU."""
     toml = (recipe / "recipe.toml").read_text().replace('main = "exact"', "score = { nist = true }")
@@ -266,6 +269,7 @@ def test_the_default_score_of_tables_is_stored(recipe):
     assert "| relative | base | 2 |" in printed.replace("`", "") and "NIST BLEU: `" in printed
 
 
+@pytest.mark.long(ci=True)
 def test_the_scores_are_those_of_the_translations(recipe):
     """BLEU with its interval and its tests, from the translations and from what is stored."""
     toml = (recipe / "recipe.toml").read_text().replace('main = "exact", ', "")

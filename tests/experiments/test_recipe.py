@@ -199,6 +199,7 @@ def test_data_are_made_for_some_models_only(tmp_path):
     assert refused == "error: unknown model 'x'; choose among sequence chain flat\n"
 
 
+@pytest.mark.long(ci=True)
 def test_a_long_chain_of_rows_that_are_like_another(tmp_path):
     """It costs no depth of calls, and no row is looked at again and again."""
     rows = '[[models]]\nmodel = "sequence"\nname = "m{0}"\nlike = "m{1}"\ntraining.{2} = {0}\n'
@@ -291,6 +292,7 @@ def test_a_warm_up_is_that_of_the_recipe(tmp_path):
     assert words[words.index("--warmup-init-lr") + 1] == "1e-05"
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("updates", [10, 20])
 def test_runs_of_several_seeds_are_trained_alike(updates, tmp_path):
     """Or their mean would be that of different models."""

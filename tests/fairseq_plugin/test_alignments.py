@@ -50,6 +50,7 @@ OPTIONS = (
 )
 
 
+@pytest.mark.long(ci=True)
 def test_alignments_teach_where_it_looks(data, tmp_path):
     """After the alignment loss fell, head 0 looks at the article of which the last piece was made,
     in the step that has this piece as its input."""

@@ -54,6 +54,7 @@ def test_without_trees_under_the_plain_task(attention, toy_data):
     assert torch.isfinite(model(**sample)[0]).all()
 
 
+@pytest.mark.long(ci=True)
 def test_training_and_translating_under_the_plain_task(toy_data, tmp_path):
     plain = ("--task", "translation", "--encoder-attention", "window(across=3)@0 + relative")
     train(toy_data, tmp_path, *plain)

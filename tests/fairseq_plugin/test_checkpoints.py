@@ -53,7 +53,7 @@ def assert_same_model(left: Path, right: Path) -> None:
 
 
 @checks_classes
-@pytest.mark.long(but=["tree-bleu", "ema"])
+@pytest.mark.long(ci=["tree-bleu", "ema"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -266,7 +266,7 @@ def uninterrupted(toy_data, tmp_path_factory):
     return losses(result.output), folder
 
 
-@pytest.mark.long(but=["0.5"])
+@pytest.mark.long(ci=["0.5"])
 @pytest.mark.parametrize("share", [0.5, 0.0, 0.999])
 def test_a_torn_last_checkpoint(share, uninterrupted, toy_data, tmp_path):
     options = (*FULL_TREE, *EACH_UPDATE)
@@ -429,6 +429,7 @@ def killed_at(moment: int, action) -> bool:
         os._exit(0)
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("saves_before", [0, 1, 3])
 def test_killed_at_every_step_of_a_save(saves_before, tmp_path):
     vars(checkpoint_utils.save_checkpoint).clear()  # the best result of another test

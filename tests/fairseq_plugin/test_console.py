@@ -117,6 +117,7 @@ def test_help_names_the_installed_command(name, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith(f"usage: posattn {name.replace('_', '-')} ")
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("program", ["train", "generate", "interactive"])
 def test_help_has_the_options_of_the_plugin(program):
     """They stand first, with what `help` prints of each, and no line of a log before them."""

@@ -128,6 +128,7 @@ def test_truncated_sources(left_pad, toy_data, train_set):
     assert sorted(found) == list(range(400))
 
 
+@pytest.mark.long(ci=True)
 def test_filtering_by_length(toy_data, train_set):
     """This is what --skip-invalid-size-inputs-valid-test does, and the training set always."""
     task = loaded(toy_data)

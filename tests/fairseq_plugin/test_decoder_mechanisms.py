@@ -367,6 +367,7 @@ def test_resuming_and_activation_checkpointing_change_nothing(
     check_resumed(bracketed, tmp_path, chosen)
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize(
     ("option", "use"),
     [
@@ -424,7 +425,7 @@ TRANSLATING = {
 }
 
 
-@pytest.mark.long(but=["greedy", "brackets", "beam"])
+@pytest.mark.long(ci=["greedy", "brackets", "beam"])
 @pytest.mark.parametrize("kind", TRANSLATING)
 def test_printed_scores_are_those_of_the_whole(kind, runs, bracketed, model_of):
     names, options, given = TRANSLATING[kind]
@@ -442,6 +443,7 @@ def test_translations_may_be_as_long_as_the_tables(runs, bracketed):
     assert min(lengths) >= 30 and max(lengths) == 47
 
 
+@pytest.mark.long(ci=True)
 def test_alignments_are_printed(runs, bracketed):
     output = generate(bracketed, runs("cross"), "--print-alignment", "hard", *BEAM).output
     alignments = dict(re.findall(r"^A-(\d+)\t(.*)$", output, re.M))

@@ -75,7 +75,7 @@ def assert_stays(kind: str, corpora: Path, folder: Path, options: list, reached:
         assert files(folder) == before
 
 
-@pytest.mark.long(but=["updates", "patience"])
+@pytest.mark.long(ci=["updates", "patience"])
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_finished_training_stays_as_it_is(limit, corpora, tmp_path):
     options, reached = LIMITS[limit]
@@ -93,6 +93,7 @@ def test_of_every_kind(kind, limit, corpora, tmp_path):
     assert_stays(kind, corpora, tmp_path, options, reached)
 
 
+@pytest.mark.long(ci=True)
 def test_killed_within_its_last_save(corpora, tmp_path):
     """The newest checkpoint takes its place, and is not trained on."""
     options = ["--max-update", "7", "--save-interval-updates", "7", "--disable-validation"]
@@ -131,7 +132,7 @@ RAISED = {
 }
 
 
-@pytest.mark.long(but=["updates", "epochs", "patience"])
+@pytest.mark.long(ci=["updates", "epochs", "patience"])
 @pytest.mark.parametrize("case", RAISED)
 def test_raised_limits_give_the_unbroken_training(case, corpora, tmp_path):
     limit, raised, options = RAISED[case]

@@ -234,6 +234,7 @@ def weights(folder):
     return torch.load(folder / "checkpoint_last.pt", weights_only=False)["model"]
 
 
+@pytest.mark.long(ci=True)
 def test_a_training_goes_on_with_either(toy_data, tmp_path):
     """Ten updates, five of them with the fused programs, give the model of the stock ones."""
     found = []

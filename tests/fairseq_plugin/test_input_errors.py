@@ -75,7 +75,7 @@ def test_no_sentence_is_short_enough(multiple, toy_data, tmp_path):
     assert "exceed --max-source-positions" in message
 
 
-@pytest.mark.long(but=["tree"])
+@pytest.mark.long(ci=["tree"])
 @pytest.mark.parametrize("kind", ["stock", "tree"])
 def test_fewer_tokens_than_a_sentence(kind, models, toy_data):
     """The message says how many are enough."""

@@ -75,6 +75,7 @@ def trained(labelled, tmp_path_factory) -> Path:
     return folder / "checkpoint_last.pt"
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("subtypes", ["cut", "keep"])
 def test_what_is_stored(labelled, tmp_path, subtypes):
     """The numbers of the labels, read back by the dictionaries, are the columns of the CoNLL-U."""
@@ -125,6 +126,7 @@ def test_labels_of_pieces(labelled):
         assert tree.tag_labels[row].tolist() == of_pieces(dictionaries.tags, tags)
 
 
+@pytest.mark.long(ci=True)
 def test_binarised_live_and_given_trees_are_the_same(labelled, trained):
     data = labelled / "data"
     expected = hypotheses_and_scores(generate(data, trained).output)
@@ -234,6 +236,7 @@ def test_data_without_labels_are_refused(toy_data, tmp_path, options, name):
     assert "posattn project --labels" in result.message
 
 
+@pytest.mark.long(ci=True)
 def test_data_without_parts_of_speech_are_refused(labelled, tmp_path):
     """As posattn parse --no-tags leaves them out; relations alone are enough for others."""
     folder = projected_anew(labelled, tmp_path / "no_tags")
@@ -286,6 +289,7 @@ def projected_anew(labelled, folder, without=()):
     return folder
 
 
+@pytest.mark.long(ci=True)
 def test_a_split_without_labels_has_none_in_the_data(labelled, trained, tmp_path):
     """It is not taken for one whose labels are unknown."""
     folder = projected_anew(labelled, tmp_path / "files", without=["test"])
@@ -296,6 +300,7 @@ def test_a_split_without_labels_has_none_in_the_data(labelled, trained, tmp_path
     build(folder / "data", *ALL_LABELS)
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("first", ["labelled", "bare"])
 def test_a_file_with_some_labels_is_refused(labelled, tmp_path, first):
     folder = projected_anew(labelled, tmp_path / "files")
@@ -328,6 +333,7 @@ def counted_otherwise(labelled, folder) -> Path:
     return folder / "data"
 
 
+@pytest.mark.long(ci=True)
 def test_a_model_refuses_labels_with_other_numbers(labelled, trained, tmp_path):
     data = counted_otherwise(labelled, tmp_path / "files")
     for ended in (
@@ -342,6 +348,7 @@ def test_a_model_refuses_labels_with_other_numbers(labelled, trained, tmp_path):
         assert "the label dictionaries of these data differ from those" in ended.message
 
 
+@pytest.mark.long(ci=True)
 def test_labels_take_the_numbers_that_the_model_knows(labelled, trained, tmp_path):
     """The labels of the test set are the same in both folders, and only their numbers differ."""
     data = counted_otherwise(labelled, tmp_path / "files")
@@ -420,6 +427,7 @@ def test_live_trees_without_labels_are_refused(labelled, trained):
         model.translate([line], trees=[strings])
 
 
+@pytest.mark.long(ci=True)
 def test_unknown_labels_of_a_tree_file(labelled, trained, tmp_path):
     """A sentence without labels is refused with its line, unless it may lack its tree, too."""
     blocks = (labelled / "test.conllu").read_text().split("\n\n")

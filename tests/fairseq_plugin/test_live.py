@@ -134,7 +134,7 @@ def joined(pieces: str, kind: str) -> str:
     return sacremoses.MosesDetokenizer("en").detokenize(text.split(), unescape=False)
 
 
-@pytest.mark.long(but=["stanza"])
+@pytest.mark.long(ci=["stanza"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_raw_sentences(corpus, asked, kind):
     found = interactive(corpus, kind, raw_test(corpus), "--print-tree")
@@ -151,7 +151,7 @@ def test_raw_sentences(corpus, asked, kind):
     assert any("/2" in word for tree in found.trees for word in tree) == (kind in STANZA)
 
 
-@pytest.mark.long(but=["moses"])
+@pytest.mark.long(ci=["moses"])
 @pytest.mark.parametrize("kind", ["stanza", "moses", "unigram-stanza"])
 def test_a_model_without_trees(corpus, asked, kind):
     """It needs the parser only for the words, and only if the pieces are pieces of these words."""
@@ -282,6 +282,7 @@ def test_models_that_lie_elsewhere(corpus, asked, moved_models, tmp_path):
     assert same(found, generate(corpus, "stanza"))
 
 
+@pytest.mark.long(ci=True)
 def test_given_trees_need_a_tree_file(corpus, asked, tmp_path):
     """Data whose trees were made elsewhere: no parser is taken unasked."""
     options = corpus.options(*KINDS["spaces"], "--parser", "conllu", raw="tidy")

@@ -57,6 +57,7 @@ def two_trees(text):
 # interactive
 
 
+@pytest.mark.long(ci=True)
 def test_interactive_gives_what_generate_gives(text, tree_model, toy_data):
     """It does so for the same sentences and trees, whatever the batches."""
     expected = hypotheses_and_scores(generate(toy_data, tree_model, "--remove-bpe").output)
@@ -72,6 +73,7 @@ def test_interactive_gives_what_generate_gives(text, tree_model, toy_data):
 BATCHES = ("--buffer-size", "17", "--batch-size", "5", "--beam", "3", "--nbest", "3")
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize(
     "options",
     [("--print-alignment",), ("--constraints",), ("--sampling", "--seed", "3")],
@@ -192,6 +194,7 @@ def expected(text, tree_model, toy_data):
     return [hypothesis for hypothesis, _ in hypotheses_and_scores(output).values()]
 
 
+@pytest.mark.long(ci=True)
 def test_hub_translates_with_given_trees(hub, text, expected):
     assert hub.translate(text.lines, beam=2, trees=text.parents) == expected
     assert hub.translate(text.lines[7], beam=2, trees=text.parents[7]) == expected[7]
@@ -239,6 +242,7 @@ def test_hub_of_a_stock_model(stock_model, toy_data, text):
 # generate
 
 
+@pytest.mark.long(ci=True)
 def test_generate_without_tree_files(bare_data, tree_model, toy_data, text, tmp_path):
     result = generate(bare_data, tree_model, check=False)
     assert isinstance(result.error, TreeError)
@@ -322,6 +326,7 @@ def test_several_roots_in_new_text(text, tree_model, toy_data, tmp_path):
     assert same_translations(*map(hypotheses_and_scores, (found, expected)))
 
 
+@pytest.mark.long(ci=True)
 def test_a_generator_is_made_again_and_again(toy_data, tree_model, stock_model):
     """The hub makes one for each call; a stock model in an ensemble is prepared once."""
     task, model, _ = build(toy_data, *FULL_TREE)

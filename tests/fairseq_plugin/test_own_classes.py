@@ -84,6 +84,7 @@ def test_help_lists_them(folder):
         assert all(part in output for part in expected)
 
 
+@pytest.mark.long(ci=True)
 def test_generate_and_interactive_with_own_trees(model, folder, toy_data):
     """The provider's trees are used: flat ones give other translations or scores."""
     pieces = (toy_data.parent / "test.src").read_text().splitlines()[:8]

@@ -115,6 +115,7 @@ def test_small_layers_stay_as_they_are(monkeypatch, toy_data):
     assert max(others) < int8.SMALLEST <= min(sizes, default=int8.SMALLEST)
 
 
+@pytest.mark.long(ci=True)
 def test_fairseq_generate_finds_the_same_translations(toy_data, tree_model, monkeypatch):
     with_packing = generate(toy_data, tree_model).output
     monkeypatch.setattr("fairseq_posattn.fairseq_plugin.models.decoder.pack", lambda module: None)

@@ -27,6 +27,7 @@ def scalars(folder: Path) -> dict[str, dict[int, float]]:
     return found
 
 
+@pytest.mark.long(ci=True)
 def test_numbers_of_each_validation(toy_data, tmp_path):
     attention = "gaussian(heads=0|2)@0 + local_soft@1"
     options = ["--encoder-attention", attention, "--tensorboard-logdir", str(tmp_path / "board")]

@@ -49,6 +49,7 @@ def of_an_earlier_version(checkpoint: Path, out: Path) -> Path:
     return out
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("language", ["src", "tgt"])
 def test_a_dictionary_in_another_order(language, own, tmp_path):
     data, model = own
@@ -78,6 +79,7 @@ def test_the_same_data_in_another_place(own, tmp_path):
     assert "trees of the control" not in again.output
 
 
+@pytest.mark.long(ci=True)
 def test_trees_of_another_control(own, toy_data, tmp_path):
     _, model = own
     chain = prepared(toy_data, tmp_path / "chain", control=TreeControl("chain"))

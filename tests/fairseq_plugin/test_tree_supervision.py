@@ -40,6 +40,7 @@ def same(found, expected):
         assert float(score) == pytest.approx(float(expected[number][1]), abs=1e-5)
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("options", [SUPERVISED, BIAFFINE], ids=["dot", "biaffine"])
 def test_trained_with_trees_and_translated_without(options, toy_data, bare_data, tmp_path):
     chosen = (*options, "--tree-loss", "2", "--lr", "5e-3", "--validate-interval-updates", "10")
@@ -81,6 +82,7 @@ class Grandparent(Supervised):
 '''
 
 
+@pytest.mark.long(ci=True)
 def test_a_head_of_ones_own_learns_from_trees(toy_data, bare_data, tmp_path):
     folder = tmp_path / "own_heads"
     folder.mkdir()
@@ -99,6 +101,7 @@ def best(toy_data, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
+@pytest.mark.long(ci=True)
 def test_under_the_stock_task_it_translates(best, toy_data, bare_data):
     expected = hypotheses_and_scores(generate(toy_data, best).output)
     stock = translating(bare_data, best)

@@ -65,6 +65,7 @@ def unpacked(attention):
     return numbers.reshape(shape) * attention.get("largest", 1) / 255
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("kind", KINDS)
 def test_fit_for_the_report(found, kind, tmp_path):
     """What a file would hold, and in the order that was asked for."""

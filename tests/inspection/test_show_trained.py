@@ -68,6 +68,7 @@ def test_a_model_that_normalises_before_attention(prenorm, toy_data):
     assert not torch.allclose(matrices(picture.rows[0]), weights[layer])  # without any mechanism
 
 
+@pytest.mark.long(ci=True)
 def test_the_command_writes_a_page(prenorm, toy_data, tmp_path):
     out, moved = tmp_path / "picture.html", tmp_path / "moved"
     moved.symlink_to(toy_data)
@@ -78,6 +79,7 @@ def test_the_command_writes_a_page(prenorm, toy_data, tmp_path):
     assert "checkpoint_last.pt: convolved_2d" in text and "Layer 0, 4 heads." in text
 
 
+@pytest.mark.long(ci=True)
 def test_what_cannot_be_drawn_is_refused_in_one_line(prenorm, toy_data, tmp_path, monkeypatch):
     for kind, options in {
         "stock": ["--arch", "transformer"],

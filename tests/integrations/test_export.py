@@ -253,6 +253,7 @@ def translated(monkeypatch, folder, lines, *options) -> list[str]:
     return written.getvalue().splitlines()
 
 
+@pytest.mark.long(ci=True)
 def test_text_goes_in_and_out(trained, monkeypatch):
     lines = lines_of(trained / "tidy/test.de")[:5]
     translator = Translator(trained / "out", threads=1)
@@ -414,6 +415,7 @@ def test_what_cannot_be_translated(trained):
         translator.translate(["ein haus"], beam=2, alternatives=3)
 
 
+@pytest.mark.long(ci=True)
 def test_another_result_there_is_refused(trained, tmp_path, monkeypatch):
     """A model that computes something else there leaves no folder."""
     monkeypatch.setattr(Converter, "fold_biaffine", None)

@@ -631,6 +631,7 @@ def marian(folder):
         write(folder / f"{name}.de", lines)
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("control", ["own", "chain"])
 def test_the_script_of_the_page(tmp_path, monkeypatch, control):
     pytest.importorskip("accelerate")

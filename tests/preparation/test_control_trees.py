@@ -37,6 +37,7 @@ def own_trees(corpus: Corpus, kind: str, split: str) -> list:
     return list(read_conllu(f"{corpus.data(kind)}.work/{split}.conllu.xz"))
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("kind", ["shuffled", "flipped", "random"])
 def test_each_sentence_has_the_tree_of_its_control(corpus, kind):
     data = corpus.data(kind)
@@ -54,6 +55,7 @@ def test_a_chain_needs_no_parser(corpus):
     assert not list(Path(f"{data}.work").glob("*.conllu*"))
 
 
+@pytest.mark.long(ci=True)
 def test_words_stay_and_trees_change(corpus, tmp_path, capsys):
     """With the same work folder, only what depends on the trees is made again."""
     before = corpus.data("stanza")
@@ -81,7 +83,7 @@ def printed_depths(output: str) -> dict[int, list[int]]:
     return found
 
 
-@pytest.mark.long(but=["shuffled", "chain"])
+@pytest.mark.long(ci=["shuffled", "chain"])
 @pytest.mark.parametrize("kind", CONTROLS)
 def test_new_text_gets_the_same_trees(corpus, asked, kind, tmp_path):
     """Raw lines are translated as the prepared ones are, and their trees are printed."""

@@ -44,6 +44,7 @@ def between(data: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in files if ".conllu" not in path.name}
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("kind", [*KINDS, *CONTROLLED])
 def test_the_bytes_are_those_of_one_run(corpus, tmp_path, kind, request):
     whole, out = corpus.data(kind), tmp_path / "data"
@@ -58,6 +59,7 @@ def test_the_bytes_are_those_of_one_run(corpus, tmp_path, kind, request):
     assert not list(Path(f"{out}.work/shards").iterdir())
 
 
+@pytest.mark.long(ci=True)
 def test_several_data_folders(corpus, shards, tmp_path):
     """Each of them is made of several shards of lines."""
     options = corpus.options(*KINDS["moses"], "--shards", 2, "--parser", "none")
@@ -80,6 +82,7 @@ def test_two_workers(corpus, tmp_path):
     assert not list(Path(f"{out}.work/shards").iterdir())
 
 
+@pytest.mark.long(ci=True)
 def test_killed_again_and_again(corpus, shards, tmp_path):
     """Shards that were done are not done again, and the bytes are the same."""
     rng, out = random.Random(5), tmp_path / "data"
@@ -95,6 +98,7 @@ def test_killed_again_and_again(corpus, shards, tmp_path):
     assert not list(Path(f"{out}.work/shards").iterdir())
 
 
+@pytest.mark.long(ci=True)
 def test_a_step_with_another_choice_begins_anew(corpus, shards, tmp_path):
     out = tmp_path / "data"
     options = corpus.options(*KINDS["moses"], "--parser", "none", "--out", out)
@@ -114,6 +118,7 @@ def test_a_step_with_another_choice_begins_anew(corpus, shards, tmp_path):
     assert contents(out) == contents(tmp_path / "other")
 
 
+@pytest.mark.long(ci=True)
 def test_dropped_pairs_are_counted_over_all_shards(corpus, shards, tmp_path, capsys):
     said = []
     for name, lines in (("cut", SHARD), ("whole", 1000)):

@@ -36,6 +36,7 @@ def test_trees_are_those_of_the_text_as_it_is(corpus, kind, cased):
     assert parents[0] == parents[1]
 
 
+@pytest.mark.long(ci=True)
 def test_new_text_is_in_lower_case(corpus, asked):
     data, model = corpus.data("lower"), corpus.model("lower")
     raw = "".join(f"{line}\n" for line in lines_of(corpus.folder / "raw/test.de"))

@@ -561,7 +561,7 @@ def leftovers(out: Path) -> list[Path]:
     ]
 
 
-@pytest.mark.long(but=["0"])
+@pytest.mark.long(ci=["0"])
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_again_and_again(corpus, done, tmp_path, seed):
     out = tmp_path / "data"
@@ -587,6 +587,7 @@ def test_killed_again_and_again_with_other_choices(corpus, tmp_path, kind):
     assert leftovers(out) == []
 
 
+@pytest.mark.long(ci=True)
 def test_a_choice_changed_in_the_middle_of_a_parse(corpus, tmp_path, capsys):
     """What was parsed with the other one is of no use; with the same one, it is."""
     work = tmp_path / "data.work"
@@ -623,6 +624,7 @@ def test_a_second_run_at_the_same_time(corpus, tmp_path):
 # The real command, whose parsers are processes of their own.
 
 
+@pytest.mark.long(ci=True)
 def test_the_command(corpus, tmp_path):
     out = tmp_path / "data"
     options = corpus.options(*KINDS["stanza"], "--out", out, splits=["train"])

@@ -105,6 +105,7 @@ def test_several_data_folders(long):
     assert not list((long / "data/shard1").glob("valid*"))
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("more", [[*WORDS], ["--symbols", 5]], ids=["words", "pieces"])
 def test_long_texts_are_binarised_in_shards_to_the_same_bytes(long, more, monkeypatch):
     given = options(long, *more, "--max-length", 5)

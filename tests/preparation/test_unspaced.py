@@ -48,6 +48,7 @@ def chosen(folder: Path) -> dict:
     return json.loads((folder / "data/prepare.json").read_text())
 
 
+@pytest.mark.long(ci=True)
 def test_from_raw_text_to_a_score(tmp_path):
     """Files, dictionaries and fairseq keep the user's word for the language."""
     write_corpus(tmp_path, "zh_CN")
@@ -77,6 +78,7 @@ def test_from_raw_text_to_a_score(tmp_path):
         assert "|tok:zh|" in scored and expected in scored and "no spaces" not in scored
 
 
+@pytest.mark.long(ci=True)
 def test_what_was_dropped_and_what_is_unknown(tmp_path):
     write_corpus(tmp_path, "zho")
     printed = prepare(tmp_path, "zho", "en")
@@ -97,6 +99,7 @@ def test_what_was_dropped_and_what_is_unknown(tmp_path):
     assert "a higher --character-coverage or more training text may help" in warnings[0]
 
 
+@pytest.mark.long(ci=True)
 def test_names_that_are_no_languages(tmp_path):
     """The text shows whether it has spaces; a choice of the user's own is followed in silence."""
     write_corpus(tmp_path, "xx")
@@ -121,6 +124,7 @@ def test_names_that_are_no_languages(tmp_path):
     assert json.loads((tmp_path / "data/checksums.json").read_text())
 
 
+@pytest.mark.long(ci=True)
 def test_what_the_parser_calls_the_language(tmp_path):
     write_corpus(tmp_path, "zh_TW")
     prepare(tmp_path, "zh_TW", "en")
@@ -130,6 +134,7 @@ def test_what_the_parser_calls_the_language(tmp_path):
     assert parser_settings(cfg, None).lang == "zh-hant"
 
 
+@pytest.mark.long(ci=True)
 def test_too_many_pieces_are_refused_before_the_parse(tmp_path):
     """Here the parse would fail, because there are no trees."""
     write_corpus(tmp_path, "zho")

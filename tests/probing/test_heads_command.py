@@ -23,6 +23,7 @@ def outcome(world, tmp_path_factory):
     return file, found
 
 
+@pytest.mark.long(ci=True)
 def test_what_is_found(outcome, world):
     file, found = outcome
     probes = read_probes(str(file))
@@ -95,6 +96,7 @@ def test_results_of_other_treebanks_are_not_joined(outcome, world, tmp_path):
     assert joined.code == 1 and "words were probed with different --first than in" in joined.err
 
 
+@pytest.mark.long(ci=True)
 def test_the_report_shows_it(outcome, world, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     from fairseq_posattn.cli import report

@@ -86,6 +86,7 @@ def labels_of(path, split):
 # accuracies
 
 
+@pytest.mark.long(ci=True)
 def test_all_kinds_of_figures(world, found):
     """Two runs of a system, two seeds, and three tasks."""
     names = ["SentLen", "WC", "TreeDepth"]
@@ -197,6 +198,7 @@ def test_a_stock_transformer_needs_no_trees(world, tmp_path):
     assert "†" not in outcome.out
 
 
+@pytest.mark.long(ci=True)
 def test_layers(found):
     every = read(found("tree", name="all", more=("--layer", "all")))
     assert [one.layer for one in by_kind(every, kind="trained")] == ["0", "1", "2"]
@@ -433,6 +435,7 @@ def test_a_kill_after_the_vectors_were_deleted(found, encoded, tmp_path, monkeyp
     np.testing.assert_array_equal(vector_files(work)["SentLen", "trained"], expected)
 
 
+@pytest.mark.long(ci=True)
 def test_vectors_are_used_again(found, encoded, tmp_path):
     """The classifier, its seeds, the layers and the results that are shown do not matter."""
     work = ("--work", tmp_path / "work")
@@ -447,6 +450,7 @@ def test_vectors_are_used_again(found, encoded, tmp_path):
     assert sum(encoded) == 2 * 66  # those of WC
 
 
+@pytest.mark.long(ci=True)
 def test_vectors_are_made_anew_if_what_they_depend_on_changes(world, found, encoded, tmp_path):
     """A file of the same name may have another content."""
     tasks, trees = tmp_path / "tasks", tmp_path / "trees"
@@ -531,6 +535,7 @@ def same_as_binarised(corpus, data, checkpoint, folder, kind):
     assert np.abs(found["untrained"] - expected).max() > 0.01
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("kind", ["chain", "no trees"])
 def test_raw_text_is_prepared_as_the_data_were(kind, tmp_path):
     """Without a parser: the control makes the trees, or the model reads none."""
@@ -927,6 +932,7 @@ def test_damaged_figures_are_refused(correct, figures, said, tmp_path):
     assert message.rstrip().endswith("make it again with posattn probe")
 
 
+@pytest.mark.long(ci=True)
 def test_text_that_nothing_segments_is_refused(world, toy_data, tmp_path):
     """A model that was trained on segmented text knows no codes; --bpe names them."""
     run = ("--task", "translation", "--arch", "transformer")

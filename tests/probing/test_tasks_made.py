@@ -704,6 +704,7 @@ def test_another_seed_chooses_others(small, corpora, tmp_path):
     assert json.loads((other / "tasks.json").read_text())["trees"] == "parsed"
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("which, options", [("tasks", OPTIONS), ("small", SMALL)])
 def test_the_order_of_the_corpus_does_not_matter(which, options, request, tmp_path):
     blocks = [item.conllu for item in ITEMS]

@@ -292,6 +292,7 @@ def paths(parents, width):
     return found
 
 
+@pytest.mark.long(ci=True)
 def test_a_tree_that_vectors_hold_is_found():
     trees, vectors = [], []
     for seed in range(250):

@@ -417,6 +417,7 @@ def versions(environment: Path) -> dict[str, str]:
     return dict(path.name.removesuffix(".dist-info").split("-") for path in found)
 
 
+@pytest.mark.long(ci=True)
 def test_an_environment_is_made_from_what_pip_is_told(checkout, wheels):
     code, out, err = checkout.set_up(**wheels)
     environment = checkout.folder / ".venv"
@@ -433,6 +434,7 @@ def test_an_environment_is_made_from_what_pip_is_told(checkout, wheels):
     assert versions(environment)["torch"] == "900.2"
 
 
+@pytest.mark.long(ci=True)
 def test_an_environment_that_was_not_finished_is_made_anew(checkout, wheels):
     assert checkout.set_up(**wheels)[0] == 0
     environment = checkout.folder / ".venv"

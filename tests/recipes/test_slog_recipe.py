@@ -411,6 +411,7 @@ def slog(published, tmp_path_factory):
     return prepared(published, tmp_path_factory.mktemp("slog") / "work")
 
 
+@pytest.mark.long(ci=True)
 def test_files_become_texts_with_trees_alignments_and_categories(slog):
     work = slog.work
     for name, times in {"train": 2, "gen": 1}.items():
@@ -430,6 +431,7 @@ def test_files_become_texts_with_trees_alignments_and_categories(slog):
     assert (work / "data.grammar/test1.en-lf.en.idx").exists()
 
 
+@pytest.mark.long(ci=True)
 def test_trees_without_words(slog, published, tmp_path):
     """Only trees and labels, brackets and roles are left, and each name comes from its word."""
     work = slog.work
@@ -484,6 +486,7 @@ def test_damaged_files_are_named(published, tmp_path, monkeypatch, what):
     assert code == 1 and message in err and not (tmp_path / "work/data").exists()
 
 
+@pytest.mark.long(ci=True)
 def test_the_password_opens_the_sets(published, tmp_path, monkeypatch):
     folder = shutil.copytree(published, tmp_path / "locked")
     (folder / "generalization_sets.zip").unlink()

@@ -28,6 +28,7 @@ def test_each_run_has_its_results_and_its_options(recipe):
         assert (RECIPES / recipe / f"study/{run.name}.json").exists()
 
 
+@pytest.mark.long(ci=True)
 def test_the_tables_of_the_probes_are_those_of_the_kept_results():
     """The accuracies on the page, and probes.csv, come from study/probes."""
     page = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -122,6 +122,7 @@ def read_block(block):
 # Trees and strings
 
 
+@pytest.mark.long(ci=True)
 def test_sizes_and_shares(treebank):
     for split, size in zip(SPLITS, (8000, 600, 800), strict=True):
         kinds = Counter(map(toy.kind_of, treebank[split]))

@@ -52,6 +52,7 @@ def test_ids_are_unique_and_found(page):
     assert asked and set(asked) <= set(ids)
 
 
+@pytest.mark.long(ci=True)
 def test_scores_of_each_test_set(page):
     """Rows are aligned; the best figure is bold, for TER the lowest, and none where all are
     equal."""
@@ -68,6 +69,7 @@ def test_scores_of_each_test_set(page):
     assert text.count(f"<code>{BLEU}</code>") == 3
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("figure", ["length-test0", "words-frequency-test0"])
 def test_intervals_are_drawn(page, figure):
     """Each group of each system has a line; a file without intervals, or with half of one, none."""
@@ -254,6 +256,7 @@ def test_refused(write_results, about, message):
         read_systems(write_results(about))
 
 
+@pytest.mark.long(ci=True)
 def test_a_bom_and_keys_of_other_versions_do_no_harm(page):
     about = {**scored(), "more": float("inf")}
     about["examples"][0]["more"] = {"a": [float("nan")]}
@@ -293,6 +296,7 @@ def test_without_jinja(tmp_path, monkeypatch):
     assert "needs the package jinja2; install it with pip install" in line
 
 
+@pytest.mark.long(ci=True)
 def test_command(write_results, tmp_path):
     paths, out = write_results(*both()), tmp_path / "r.html"
     assert end_of("report", *paths, "--out", out, "--title", "A & B") == ""

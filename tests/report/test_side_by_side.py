@@ -81,6 +81,7 @@ def test_what_is_marked(before, after, expected):
     assert marked(before, after) == expected
 
 
+@pytest.mark.long(ci=True)
 def test_the_report_shows_them(tmp_path):
     paths = {
         name: write(tmp_path / name, lines)

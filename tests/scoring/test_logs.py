@@ -262,6 +262,7 @@ def test_command_with_choices(write, tmp_path, monkeypatch):
         command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "de")
 
 
+@pytest.mark.long(ci=True)
 def test_a_log_may_be_a_pipe(write, tmp_path):
     log = write("log", ["S-0\tt@@ his", "H-0\t-1\tD@@ as"])
     program = f"{sys.executable} -m fairseq_posattn.cli.translations {tmp_path} <(cat {log})"

@@ -141,6 +141,7 @@ def slow_difference(systems, samples: int) -> tuple[float, float, float, float]:
     return of_sentences, of_runs, freedom, statistics.mean(differences)
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("apart", [False, True], ids=["like", "apart"])
 def test_bootstrap_over_runs_and_sentences(apart):
     """The runs differ by no more than their sentences do, or by much more."""

@@ -1,5 +1,6 @@
 """These tests check support.quick_hydra."""
 
+import pytest
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
@@ -14,6 +15,7 @@ def configuration(*extra):
     return convert_namespace_to_omegaconf(parsed)
 
 
+@pytest.mark.long(ci=True)
 def test_the_configuration_is_that_of_hydra():
     """What was kept of one command line does not reach into the next one."""
     trials = [

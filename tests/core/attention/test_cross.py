@@ -75,6 +75,7 @@ def test_padding_and_steps_change_nothing(specification):
     across.crossing_takes_either_way(specification)
 
 
+@pytest.mark.long(ci=True)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_walk_along_any_brackets_equals_the_loops(seed):
     module = attention("tree_walk", seed, cross=True)

@@ -41,6 +41,7 @@ def printed(monkeypatch, capsys):
     return capsys.readouterr().out
 
 
+@pytest.mark.long(ci=True)
 def test_its_trees_are_those_of_the_lines(printed, tmp_path):
     trees, text = write(tmp_path / "trees", printed), write(tmp_path / "text", LINES)
     blocks = list(read_blocks(str(trees)))

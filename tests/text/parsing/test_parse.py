@@ -224,6 +224,7 @@ def too_long(words: int) -> str:
     return f"the line has {words} words, more than --max-words"
 
 
+@pytest.mark.long(ci=True)
 def test_long_line_cut(toy, tmp_path):
     lines = [LINE, LONG, "", LINE]
     text, out = write(tmp_path / "text", lines), tmp_path / "out.conllu"
@@ -405,6 +406,7 @@ def test_relations_and_tags_are_passed_on(tmp_path):
     assert arguments[1].read_text().splitlines()[2:5] == [*rows, mended]
 
 
+@pytest.mark.long(ci=True)
 def test_tags_can_be_left_out(tmp_path):
     """The tree and its relations stay; with tags it is another result, which is made anew."""
     row = "{}\t{}\tlemma\tU\tX\tF=1\t{}\t{}\t_\t_"
@@ -624,6 +626,7 @@ def test_failing_line_in_a_shard(tmp_path, monkeypatch, at_once):
     assert out.read_text().count("# note = the parser failed (RuntimeError: too hard)") == 2
 
 
+@pytest.mark.long(ci=True)
 def test_failing_shard_of_the_command(tmp_path):
     """The error of a worker is one line; the shards before it are kept."""
     lines = [f"line {k}" for k in range(12)]

@@ -120,6 +120,7 @@ def test_killed_between_the_two_submissions(slurm, given, tmp_path):
     assert result.returncode == 1 and len(slurm.submitted()) == 1
 
 
+@pytest.mark.long(ci=True)
 def test_a_joining_job_does_not_stop_the_next_run(slurm, given, tmp_path):
     """Slurm may keep it in the queue after the array has failed."""
     cancelled, options = tmp_path / "cancelled", [*given, "--out", tmp_path / "out.conllu"]

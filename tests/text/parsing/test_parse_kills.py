@@ -177,6 +177,7 @@ def run_whole(corpus: Corpus, out: Path) -> None:
     whole_run.parse(ParseRequest(**paths, settings=GIVEN, shard_lines=SHARD))
 
 
+@pytest.mark.long(ci=True)
 def test_killed_at_every_step(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(running, "run", shards_done_here)
     corpus = make_corpus(tmp_path_factory.mktemp("small"), 3 * SHARD)
