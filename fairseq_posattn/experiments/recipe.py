@@ -211,7 +211,9 @@ def module_beside(path: Path, name: str) -> ModuleType | None:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{path}: the file cannot be imported ({error!r}); correct it") from error
+        moved = isinstance(error, ImportError) and (error.name or "").startswith("fairseq_posattn.")
+        remedy = "find the new name of the module in CHANGELOG.md" if moved else "correct it"
+        raise InputError(f"{path}: the file cannot be imported ({error!r}); {remedy}") from error
     finally:
         sys.path.remove(str(path.parent))
     return module

@@ -72,7 +72,10 @@ def test_what_is_special_stands_in_corpus_py(collector, tmp_path):
     raw = collector.raw
     assert references(collector.recipe, raw, "mt02") == {"sgm": [raw / "mt02.sgm"]}
     (tmp_path / "corpus.py").write_text("x = 1 / 0\n")
-    with pytest.raises(InputError, match=r"corpus.py: the file cannot be imported \(ZeroDiv"):
+    with pytest.raises(InputError, match=r"imported \(ZeroDiv.*; correct it"):
+        collector.collect()
+    (tmp_path / "corpus.py").write_text("import fairseq_posattn.former\n")
+    with pytest.raises(InputError, match="the new name of the module"):
         collector.collect()
 
 
