@@ -15,6 +15,7 @@ from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin import criterions
+from fairseq_posattn.fairseq_plugin.candidates import use_candidates
 from fairseq_posattn.fairseq_plugin.label_dictionaries import (
     LabelDictionaries,
     check_folder,
@@ -256,7 +257,9 @@ class StructuredTranslationTask(TranslationTask):
                 )
             for model in models:
                 quantize(model)
-        return super().build_generator(models, args, *rest, **kwargs)
+        generator = super().build_generator(models, args, *rest, **kwargs)
+        use_candidates(generator)
+        return generator
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         if self.needs_trees and self.cfg.print_tree:

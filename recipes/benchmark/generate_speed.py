@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 from fairseq import utils
+from fairseq.tasks.translation import TranslationTask
 from setting import (
     STOCK,
     Model,
@@ -52,7 +53,11 @@ class Translation:
         self.model.eval()
         self.model.prepare_for_inference_(cfg)
         length = {"max_len_a": 0, "max_len_b": args.length, "min_len": args.length}
-        self.generator = self.task.build_generator([model], Namespace(beam=args.beam, **length))
+        # the plug-in's task would also accelerate the beam search of stock models
+        stock = specification == STOCK and not int8
+        task = TranslationTask if stock else type(self.task)
+        options = Namespace(beam=args.beam, **length)
+        self.generator = task.build_generator(self.task, [model], options)
         dataset = self.task.datasets["train"]
         iterator = self.task.get_batch_iterator(dataset, max_sentences=args.batch_size)
         epoch = iterator.next_epoch_itr(shuffle=False)

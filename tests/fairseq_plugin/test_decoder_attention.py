@@ -9,7 +9,7 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 
 from fairseq_posattn.core.attention import MECHANISMS, window
 from fairseq_posattn.core.specification import SpecificationError
-from fairseq_posattn.fairseq_plugin.models.decoder import CausalSelfAttention
+from fairseq_posattn.fairseq_plugin.models.causal_attention import CausalSelfAttention
 from support.decoding import (
     SENTENCES,
     SHORT,

@@ -8,26 +8,23 @@ earlier steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.models.transformer import TransformerDecoderBase
-from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention import (
-    AttentionContext,
     AttentionShape,
     AttentionSpecification,
-    MultiheadSelfAttention,
 )
 from fairseq_posattn.core.attention.brackets import CLOSING, OPENING, depths
 from fairseq_posattn.core.attention.tree_walk import alignment_of
 from fairseq_posattn.core.positions import PositionShape
 from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.fairseq_plugin.models.beams import BEAMS, SENTENCES, Beams, share_keys
+from fairseq_posattn.fairseq_plugin.models.causal_attention import CausalSelfAttention
 from fairseq_posattn.fairseq_plugin.models.config import layer_numbers, wrapped
 from fairseq_posattn.fairseq_plugin.models.cross_attention import (
     CrossAttention,
@@ -36,7 +33,7 @@ from fairseq_posattn.fairseq_plugin.models.cross_attention import (
     cross_specification,
     with_context,
 )
-from fairseq_posattn.fairseq_plugin.models.int8 import forget, pack
+from fairseq_posattn.fairseq_plugin.models.fast_linear import forget_old_weights, use_fast_linear
 from fairseq_posattn.fairseq_plugin.models.positions import (
     TargetPositions,
     positions_in_use,
@@ -69,90 +66,6 @@ class Target:
             self.brackets = depths(*(pieces.eq(number) for number in self.pair))
 
 
-@with_incremental_state
-class CausalSelfAttention(MultiheadSelfAttention):
-    """Causal self-attention with mechanisms, for fairseq's decoder layer."""
-
-    get_incremental_state: Callable  # the decorator adds both methods
-    set_incremental_state: Callable
-
-    def __init__(self, cfg, mechanisms, target):
-        self.target = target
-        heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
-        dropout = FairseqDropout(cfg.attention_dropout, module_name="MultiheadAttention")
-        super().__init__(width, heads, mechanisms, dropout)
-        self.num_heads, self.head_dim = heads, width // heads
-
-    def forward(  # type: ignore[override]  # fairseq's decoder layer passes these arguments
-        self,
-        query: Tensor,
-        key: Tensor | None = None,
-        value: Tensor | None = None,
-        key_padding_mask: Tensor | None = None,
-        incremental_state=None,
-        need_weights: bool = False,
-        attn_mask: Tensor | None = None,
-        need_head_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Attend from `query`, of shape (T, B, C), to itself and to earlier decoding steps.
-
-        Return the output, of shape (T, B, C), and the attention weights, or None if they are not
-        requested. The weights are averaged over the heads and have the shape (B, T, S). With
-        `need_head_weights`, they are not averaged and have the shape (H, B, T, S).
-        """
-        q, k, v = self.project(query)  # B H T D
-        padding = key_padding_mask
-        before = self._get_input_buffer(incremental_state)
-        if "prev_key" in before:
-            k = torch.cat([before["prev_key"], k], dim=2)
-            v = torch.cat([before["prev_value"], v], dim=2)
-            padding = joined_padding(before.get("prev_key_padding_mask"), padding, k)
-        state = {"prev_key": k, "prev_value": v, "prev_key_padding_mask": padding}
-        self._set_input_buffer(incremental_state, state)
-        causal = attn_mask is not None or incremental_state is not None
-        ctx = AttentionContext(
-            *(k.size(2), k.device, None if padding is None else ~padding, None, q.size(2), causal),
-            brackets=self.target.brackets,
-        )
-        ctx.nothing_allowed = False  # each target begins with a real token, </s>
-        out, weights = self.attend(query, q, k, v, ctx, need_weights or need_head_weights)
-        if weights is not None:
-            weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)
-        return out, weights
-
-    def _get_input_buffer(self, incremental_state) -> dict:
-        return self.get_incremental_state(incremental_state, "attn_state") or {}
-
-    def _set_input_buffer(self, incremental_state, buffer: dict):
-        return self.set_incremental_state(incremental_state, "attn_state", buffer)
-
-    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
-        """Reorder the cached keys and values for the next step of beam search."""
-        buffer = self._get_input_buffer(incremental_state)
-        if buffer:
-            chosen = {
-                key: None if value is None else value.index_select(0, new_order)
-                for key, value in buffer.items()
-            }
-            self._set_input_buffer(incremental_state, chosen)
-        return incremental_state
-
-
-def joined_padding(before: Tensor | None, now: Tensor | None, keys: Tensor) -> Tensor | None:
-    """Concatenate the padding masks of earlier steps and of this step into a mask of shape (B, S).
-
-    None means that there is no padding.
-    """
-    if before is None and now is None:
-        return None
-    padding = keys.new_zeros(keys.size(0), keys.size(2)).bool()
-    if before is not None:
-        padding[:, : before.size(1)] = before
-    if now is not None:
-        padding[:, -now.size(1) :] = now
-    return padding
-
-
 class PosattnDecoderLayer(TransformerDecoderLayerBase):
     """fairseq's decoder layer, with mechanisms in its attention.
 
@@ -181,6 +94,8 @@ class PosattnDecoderLayer(TransformerDecoderLayerBase):
 
 class PosattnDecoder(TransformerDecoderBase):
     """fairseq's Transformer decoder with configurable positions and attention mechanisms."""
+
+    shares_keys = False  # whether the hypotheses of a sentence share keys and values
 
     def __init__(self, cfg, dictionary, embed_tokens, no_encoder_attn=False, **kwargs):
         self.attention = AttentionSpecification(getattr(cfg, "decoder_attention", None) or "")
@@ -254,7 +169,9 @@ class PosattnDecoder(TransformerDecoderBase):
         """
         looks: list[Tensor] = []
         if not incremental_state:  # a new translation starts
-            forget(self)
+            forget_old_weights(self)
+        if incremental_state is not None and encoder_out is not None:
+            self.prepare_beams(prev_output_tokens, encoder_out, incremental_state)
         if self.attention.reads_brackets or self.cross.reads_brackets:
             self.target.read(prev_output_tokens)
         if self.cross.uses and encoder_out is not None:
@@ -269,13 +186,27 @@ class PosattnDecoder(TransformerDecoderBase):
             extra["attn"] = [alignment_of(looks)]
         return x, extra
 
+    def prepare_beams(self, pieces: Tensor, encoder_out: dict, incremental_state: dict) -> None:
+        """Let the hypotheses of a sentence share keys and values, if the model is prepared."""
+        sentences = encoder_out.get(SENTENCES)
+        if not incremental_state and self.shares_keys and sentences and pieces.size(1) == 1:
+            beams = None if torch.is_grad_enabled() else Beams.of(sentences[0])
+            if beams is not None:
+                incremental_state[BEAMS] = beams
+        if BEAMS in incremental_state:
+            source_padding = encoder_out["encoder_padding_mask"][0]
+            incremental_state[BEAMS].step(pieces.eq(self.padding_idx), source_padding)
+
     def reorder_incremental_state_scripting(self, incremental_state, new_order):
         """Reorder the incremental state for the next step of beam search.
 
         On a CPU, nothing is copied if the order is unchanged, as in greedy search. On a GPU,
         checking the order would require a synchronisation.
         """
-        if new_order.device.type == "cpu" and len(self.layers):
+        beams = incremental_state.get(BEAMS)
+        if beams is not None:
+            beams.reorder(new_order)
+        elif new_order.device.type == "cpu" and len(self.layers):
             keys = self.layers[0].self_attn._get_input_buffer(incremental_state).get("prev_key")
             if keys is not None and torch.equal(new_order, torch.arange(len(keys))):
                 return
@@ -283,7 +214,9 @@ class PosattnDecoder(TransformerDecoderBase):
 
     def make_generation_fast_(self, **_) -> None:
         """Prepare for translation; fairseq calls this before the first sentence."""
-        pack(self)
+        use_fast_linear(self)
+        share_keys(self)
+        self.shares_keys = True
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Add the parameters that a stock checkpoint lacks, for --finetune-from-model."""

@@ -23,6 +23,7 @@ from fairseq_posattn.core.attention import (
 from fairseq_posattn.core.positions import PositionShape, SourceTree, joined
 from fairseq_posattn.core.positions.position import Nonlinear
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.fairseq_plugin.models.beams import SENTENCES
 from fairseq_posattn.fairseq_plugin.models.config import layer_numbers, wrapped
 from fairseq_posattn.fairseq_plugin.models.cross_attention import (
     EMPTY,
@@ -39,8 +40,6 @@ from fairseq_posattn.fairseq_plugin.models.stock_checkpoints import (
     is_superfluous,
 )
 from fairseq_posattn.trees.sentence import KINDS
-
-SENTENCES = "sentences"  # the key of encoder_out with the sentence number of each row
 
 
 class PosattnEncoderLayer(nn.Module):
@@ -239,7 +238,8 @@ class PosattnEncoder(TransformerEncoderBase):
             [before] = encoder_out.get(SENTENCES) or [torch.arange(rows)]
             sentences = [before.index_select(0, new_order)]
             if torch.equal(before, sentences[0]):
-                return encoder_out
+                known = encoder_out.get(SENTENCES)
+                return encoder_out if known else {**encoder_out, SENTENCES: sentences}
         found = super().reorder_encoder_out(encoder_out, new_order)
         found[SENTENCES] = sentences
         if TREE in encoder_out:

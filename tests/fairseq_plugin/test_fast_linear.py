@@ -7,14 +7,15 @@ import torch
 from fairseq.optim.adam import FairseqAdam
 from omegaconf import OmegaConf
 
-from fairseq_posattn.fairseq_plugin.models import int8
-from fairseq_posattn.fairseq_plugin.models.int8 import packed_layers
+from fairseq_posattn.fairseq_plugin.models import fast_linear
+from fairseq_posattn.fairseq_plugin.models.fast_linear import FastLinear, fast_layers
 from support.in_process import build, generate, hypotheses_and_scores
 
 
 @pytest.fixture(autouse=True)
 def small_layers_too(monkeypatch):
-    monkeypatch.setattr(int8, "SMALLEST", 1)
+    monkeypatch.setattr(fast_linear, "SMALLEST", 1)
+    monkeypatch.setattr(fast_linear, "copies_pay", lambda layers: True)
 
 
 @pytest.fixture
@@ -43,10 +44,10 @@ def encoded(decoder):
 
 def test_steps_are_those_of_plain_layers(prepared):
     decoder, plain = prepared
-    assert len(packed_layers(decoder)) > 10 and not packed_layers(plain)
+    assert len(fast_layers(decoder)) > 10 and not fast_layers(plain)
     with torch.no_grad():
         a, b = (steps(one, encoded(plain)) for one in prepared)
-    assert all(m.packed is not None for m in packed_layers(decoder))
+    assert all(m.copy is not None for m in fast_layers(decoder))
     torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
 
 
@@ -67,7 +68,7 @@ def test_new_weights_are_not_forgotten(prepared):
         plain.double(), decoder.double()
         source = encoded(plain)
         source["encoder_out"] = [source["encoder_out"][0].double()]
-        assert torch.equal(steps(decoder, source), steps(plain, source))
+        torch.testing.assert_close(steps(decoder, source), steps(plain, source))
 
 
 def test_a_step_of_fairseqs_own_adam_is_not_forgotten(prepared):
@@ -100,27 +101,39 @@ def test_copies_and_records_are_those_of_plain_layers(prepared):
     with torch.no_grad():
         twin = copy.deepcopy(decoder)
         torch.testing.assert_close(steps(twin, encoded(plain)), steps(decoder, encoded(plain)))
-    int8.unpack(decoder)
-    assert not packed_layers(decoder)
+    fast_linear.use_plain_linear(decoder)
+    assert not fast_layers(decoder)
     with torch.no_grad():
         assert torch.equal(steps(decoder, encoded(plain)), steps(plain, encoded(plain)))
+
+
+def test_weights_are_copied_only_where_this_is_faster(monkeypatch):
+    monkeypatch.undo()
+    for fast, pays in ((0.9, True), (1.1, False)):
+        times = {torch.nn.Linear.forward: 1.0, FastLinear.forward: fast}
+        monkeypatch.setattr(fast_linear, "seconds", lambda forward, *_, times=times: times[forward])
+        model = torch.nn.Sequential(torch.nn.Linear(400, 400), torch.nn.Linear(4, 4))
+        fast_linear.use_fast_linear(model)
+        assert [type(layer) is FastLinear for layer in model] == [pays, False]
 
 
 def test_small_layers_stay_as_they_are(monkeypatch, toy_data):
     monkeypatch.undo()
     model = build(toy_data, "--arch", "posattn_structural_tiny").model
     model.make_generation_fast_()
-    sizes = {m.weight.numel() for m in packed_layers(model)}
+    sizes = {m.weight.numel() for m in fast_layers(model)}
     others = {m.weight.numel() for m in model.decoder.modules() if type(m) is torch.nn.Linear}
-    assert max(others) < int8.SMALLEST <= min(sizes, default=int8.SMALLEST)
+    assert max(others) < fast_linear.SMALLEST <= min(sizes, default=fast_linear.SMALLEST)
 
 
 @pytest.mark.long(ci=True)
 def test_fairseq_generate_finds_the_same_translations(toy_data, tree_model, monkeypatch):
-    with_packing = generate(toy_data, tree_model).output
-    monkeypatch.setattr("fairseq_posattn.fairseq_plugin.models.decoder.pack", lambda module: None)
+    with_copies = generate(toy_data, tree_model).output
+    monkeypatch.setattr(
+        "fairseq_posattn.fairseq_plugin.models.decoder.use_fast_linear", lambda module: None
+    )
     without = generate(toy_data, tree_model).output
-    a, b = hypotheses_and_scores(with_packing), hypotheses_and_scores(without)
+    a, b = hypotheses_and_scores(with_copies), hypotheses_and_scores(without)
     assert len(a) and a.keys() == b.keys()
     for number in a:
         assert a[number][0] == b[number][0]
