@@ -48,6 +48,7 @@ class Alibi(ScoreBias, ScoreMask):
     accepts_heads = True
     causal_safe = True
     banded = True
+    by_distance = True
     examples = ("", "sides=one_sided", "sides=learnt, offset=0.5")
     neutral = "sides=learnt"
     equation = "b_ij = −m_h |i − j|, m_h = 2^(−8h/H)"

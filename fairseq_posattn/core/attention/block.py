@@ -83,6 +83,10 @@ class Block(ScoreMask, PostAttention):
         block = ctx.positions // self.size(ctx)  # B K
         return (block[:, :, None] == block[:, None, :])[:, None]
 
+    def limits(self, ctx: AttentionContext) -> tuple[int, Tensor | None] | None:
+        size = self.size(ctx)
+        return size - 1, ctx.positions.clamp(min=0) // size
+
     def replace(self, x: Tensor, out: Tensor, ctx: AttentionContext) -> Tensor:
         x, h = ctx.rows_to_front(x), ctx.rows_to_front(out)  # T B C, padding last
         real = (torch.arange(ctx.length, device=x.device)[:, None] < ctx.lengths)[

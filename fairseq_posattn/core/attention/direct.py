@@ -113,6 +113,7 @@ class DirectRelative(Direct):
 
     name = "direct_relative"
     banded = True
+    by_distance = True
     Options = DirectRelativeOptions
     examples = ("", "t=3", "symmetric=true")
     options: DirectRelativeOptions
@@ -126,14 +127,14 @@ class DirectRelative(Direct):
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the bias, of shape (1, H, Q, K)."""
-        return self.by_distance()[:, self.rows(ctx)][None]
+        return self.of_distances()[:, self.rows(ctx)][None]
 
     def rows(self, ctx: AttentionContext) -> Tensor:
         """Return the index i - j + t, or -|i - j| + t if symmetric, clipped, of shape (Q, K)."""
         distances = ctx.distances.abs() if self.options.symmetric else ctx.distances
         return (self.t - distances).clamp(0, 2 * self.t - 1)
 
-    def by_distance(self) -> Tensor:
+    def of_distances(self) -> Tensor:
         """Return the biases, of shape (H, 2t); the one for i - j = n - t is at index n."""
         if not self.options.symmetric:
             return self.scores

@@ -27,6 +27,7 @@ class Gaussian(ScoreBias):
     accepts_heads = True
     causal_safe = True
     banded = True
+    by_distance = True
     cross_safe = True
     CrossOptions = DiagonalOptions
     neutral = ""

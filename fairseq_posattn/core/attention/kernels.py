@@ -70,6 +70,12 @@ def lowest(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).min / 2
 
 
+def padded_length(length: int, step: int) -> int:
+    """Return the next multiple of `step` or, for longer inputs, of 1/8 of a power of two."""
+    step = max(step, (1 << (length - 1).bit_length()) // 8)
+    return -(-length // step) * step
+
+
 def spread(x: Tensor, heads: Heads, count: int, elsewhere: float = 0) -> Tensor:
     """Expand x, (B, h, ...), from `heads` to `count` heads; the others get `elsewhere`."""
     x = x[(None,) * (4 - x.dim())]

@@ -19,6 +19,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from fairseq_posattn.core.attention import flex
 from fairseq_posattn.core.attention.bands import Bands
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.kernels import (
@@ -87,9 +88,10 @@ def attend_transformed(
     need_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Return what `attend` returns, given queries, keys and values after all transforms."""
-    out = None if need_weights else fast_path(q, k, v, ctx, mechanisms, dropout)
-    if out is not None:
-        return out, None
+    for path in () if need_weights else (flex_path, fast_path):
+        out = path(q, k, v, ctx, mechanisms, dropout)
+        if out is not None:
+            return out, None
     reach = None if need_weights else common_reach(ctx, mechanisms)
     if reach is not None:
         bands = Bands.of(ctx, reach, len(q))
@@ -162,6 +164,30 @@ def fast_path(
     if len(at_work) == 1 and isinstance(at_work[0], FastPath):
         return at_work[0].fast_path(q, k, v, ctx, dropout_rate(dropout))
     return None
+
+
+def flex_path(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ctx: AttentionContext,
+    mechanisms: Sequence[Mechanism],
+    dropout: nn.Module | None,
+) -> Tensor | None:
+    """Return the output of FlexAttention, or None if it cannot be used or would be slower."""
+    if not flex.takes(q, ctx, dropout_rate(dropout)):
+        return None
+    at_work = of_stage(mechanisms, ON_SCORES)
+    limits = flex.limits(ctx, at_work)
+    if limits is None:
+        return None
+
+    def bias(of_one_query: AttentionContext) -> Tensor | None:
+        one = q[:1, :, :1]
+        found = [spread_bias(m, one, one, of_one_query) for m in of_stage(at_work, ScoreBias)]
+        return sum(found[1:], start=found[0]) if found else None
+
+    return flex.attention(q, k, v, ctx, limits, bias)
 
 
 def common_reach(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> int | None:

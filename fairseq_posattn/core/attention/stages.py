@@ -60,6 +60,8 @@ class KeyExpansion(Mechanism):
 class ScoreBias(Mechanism):
     """Adds a bias to the scaled scores."""
 
+    by_distance: ClassVar[bool] = False  # whether the bias depends only on ctx.distances
+
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the bias, broadcastable to (B, H, Q, K)."""
         raise NotImplementedError
@@ -102,6 +104,14 @@ class ScoreMask(Mechanism):
 
         With this limit, the scores can be computed in bands. None means that the distance is
         unlimited, or that computing bands would be slower for this batch.
+        """
+        return None
+
+    def limits(self, ctx: AttentionContext) -> tuple[int, Tensor | None] | None:
+        """Return the mask as a largest distance and groups, for `flex`; None if this is impossible.
+
+        A query may attend to the keys of its own group, within this distance. The groups are
+        integers from 0 on, of shape (B, K) or (1, K); None means that there is only one group.
         """
         return None
 

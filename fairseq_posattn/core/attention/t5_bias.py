@@ -65,6 +65,7 @@ class T5Bias(ScoreBias, QKVTransform):
     accepts_heads = True
     causal_safe = True
     banded = True
+    by_distance = True
     examples = ("", "buckets=8, max=6", "shared=nothing, scaled=false")
     neutral = ""
     equation = "b_ij = b_h[bucket(j − i)]"

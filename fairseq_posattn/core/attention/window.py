@@ -91,6 +91,10 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         reach, ratio = self.options.size // 2, ratio_of(self.options)
         return ctx.cached((Window, reach, ratio), lambda: ctx.from_diagonal(ratio).abs() <= reach)
 
+    def limits(self, ctx: AttentionContext) -> tuple[int, Tensor | None] | None:
+        only_own_heads = self.heads is None and self.options.across == 1
+        return (self.options.size // 2, None) if only_own_heads else None
+
     def expand(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         neighbours = self.neighbours(k.device)  # N H
         exists = neighbours.T[None, :, None, :, None].expand(-1, -1, -1, -1, k.size(2))
