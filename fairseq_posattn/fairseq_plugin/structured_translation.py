@@ -11,11 +11,11 @@ from typing import Any, Optional
 
 from fairseq import utils
 from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.fairseq_plugin import criterions
 from fairseq_posattn.fairseq_plugin.candidates import use_candidates
+from fairseq_posattn.fairseq_plugin.compiled import CompiledTranslation
 from fairseq_posattn.fairseq_plugin.label_dictionaries import (
     LabelDictionaries,
     check_folder,
@@ -51,7 +51,7 @@ BATCHES_AHEAD = 4
 
 
 @register_task("structured_translation", dataclass=StructuredTranslationConfig)
-class StructuredTranslationTask(TranslationTask):
+class StructuredTranslationTask(CompiledTranslation):
     """Trains and runs translation models; trees are loaded only if a model reads them.
 
     Example:

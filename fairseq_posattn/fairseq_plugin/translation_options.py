@@ -69,6 +69,16 @@ class StructuredTranslationConfig(TranslationConfig):
         "quantise the weights of linear layers to 8 bits for translation on a CPU, which is "
         "faster and changes scores slightly",
     )
+    compile: bool = option(
+        False,
+        "compile the layers of the model with torch.compile for training; on a GPU, batches are "
+        "padded to a small set of lengths",
+    )
+    compile_mode: ChoiceEnum(["auto", "default", "reduce-overhead"]) = option(  # type: ignore[valid-type]  # fairseq calls it
+        "auto",
+        "choose the mode of torch.compile; auto (the default) is reduce-overhead, which uses CUDA "
+        "graphs, on a GPU, and default on a CPU",
+    )
     print_tree: bool = option(
         False,
         "print the tree of each translated sentence, as one line per word with TREE-NUMBER, "
