@@ -116,7 +116,8 @@ class Rows(torch.autograd.Function):
 
 
 PART = {"cpu": 2**18, "cuda": 2**24}  # scores per chunk
-MADE = 2**23  # scores per matrix product; large enough for efficient products
+# Scores per matrix product, large enough for efficient products; the value for CUDA is a guess.
+MADE = {"cpu": 2**23, "cuda": 2**26}
 
 
 def smoothed_cross_entropy(
@@ -152,6 +153,7 @@ def projected_cross_entropy(
     targets: word indices of shape (N,).
     total: if given, the gradient of the table is added to it.
     """
+    features = features.type_as(table)  # under autocast, their types may differ
     real = (targets != ignored).nonzero()[:, 0]
     features, targets = features.index_select(0, real), targets.index_select(0, real)
     found: tuple[Tensor, Tensor] = Projected.apply(  # type: ignore[no-untyped-call]  # torch has none
@@ -185,19 +187,15 @@ class Smoothed(torch.autograd.Function):
         scores, targets, logs, real = ctx.saved_tensors
         scale = (real * gradient)[:, None]
         for rows in parts(scores):
-            part = scores[rows]
-            wide = at_least_float32(part)  # the part itself, or a float32 copy
-            to_gradient(wide, targets[rows], logs[rows], ctx.smoothing)
-            wide.mul_(scale[rows])
-            if wide is not part:
-                part.copy_(wide)
+            to_gradient(scores[rows], targets[rows], logs[rows], ctx.smoothing, scale[rows])
         return scores, None, None, None
 
 
 class Projected(torch.autograd.Function):
     """Implements `projected_cross_entropy`.
 
-    Scores, loss and gradients are computed chunk by chunk, and only the gradients are stored.
+    Scores, loss and gradients are computed chunk by chunk, and only the gradients are stored. The
+    gradients of the table are summed in float32 at least.
     """
 
     @staticmethod
@@ -211,9 +209,11 @@ class Projected(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         words, sums = len(table), [[features.new_zeros(0)] * 3]  # in case all rows are ignored
         of_features = torch.empty_like(features)
-        of_table = None if len(features) else torch.zeros_like(table)
+        wide = torch.promote_types(table.dtype, torch.float32)
+        summed_in_place = len(features) and wide == table.dtype
+        of_table = None if summed_in_place else torch.zeros_like(table, dtype=wide)
         room = torch.empty(0)
-        for rows in parts(features, words, MADE):
+        for rows in parts(features, words, MADE.get(features.device.type, MADE["cuda"])):
             room = room if len(room) else features.new_empty(len(features[rows]), words)
             scores = torch.mm(features[rows], table.T, out=room[: len(features[rows])])
             sums.append(sums_of_rows(scores, targets[rows]))
@@ -223,8 +223,10 @@ class Projected(torch.autograd.Function):
                 torch.mm(scores, table, out=of_features[rows])
                 if of_table is None:
                     of_table = scores.T @ features[rows]
-                else:
+                elif summed_in_place:
                     of_table.addmm_(scores.T, features[rows])
+                else:
+                    of_table += scores.T @ features[rows]
         ctx.gradients, ctx.total = (of_features, of_table), total
         logs, of_targets, all_summed = (torch.cat(each) for each in zip(*sums, strict=True))
         loss, nll = losses(logs, of_targets, all_summed, smoothing, words)
@@ -237,8 +239,9 @@ class Projected(torch.autograd.Function):
         if ctx.gradients is None:
             raise RuntimeError("backward has released the gradients; call it only once")
         (of_features, of_table), ctx.gradients = ctx.gradients, None
-        if gradient != 1:
+        if gradient.device.type != "cpu" or gradient != 1:  # no synchronisation with a GPU
             of_features, of_table = of_features.mul_(gradient), of_table.mul_(gradient)
+        of_table = of_table.type_as(of_features)
         if ctx.total is None:
             return of_features, of_table, None, None, None
         ctx.total.add(of_table)
@@ -253,12 +256,19 @@ def losses(
     return (1 - smoothing - share) * nll + share * (logs * words - sums).sum(), nll
 
 
-def to_gradient(scores: Tensor, targets: Tensor, logs: Tensor, smoothing: float) -> None:
-    """Overwrite the scores with the gradient of the loss of each row."""
+def to_gradient(
+    scores: Tensor, targets: Tensor, logs: Tensor, smoothing: float, scale: Tensor | None = None
+) -> None:
+    """Overwrite the scores with the gradient of the loss of each row, multiplied by `scale`."""
     share = smoothing / (scores.size(1) - 1)  # e'
-    scores.sub_(logs[:, None]).exp_().sub_(share)
+    wide = at_least_float32(scores)  # the scores themselves, or a float32 copy
+    wide.sub_(logs[:, None]).exp_().sub_(share)
     at = targets[:, None]
-    scores.scatter_add_(1, at, torch.full_like(at, smoothing + share - 1, dtype=scores.dtype))
+    wide.scatter_add_(1, at, torch.full_like(at, smoothing + share - 1, dtype=wide.dtype))
+    if scale is not None:
+        wide.mul_(scale)
+    if wide is not scores:
+        scores.copy_(wide)
 
 
 def sums_of_rows(scores: Tensor, targets: Tensor) -> list[Tensor]:

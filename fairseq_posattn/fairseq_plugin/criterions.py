@@ -36,7 +36,13 @@ TABLE = "table of the last product"  # sample key for the result of `sharing`
 
 @dataclass
 class FusedCrossEntropyConfig(stock.LabelSmoothedCrossEntropyCriterionConfig):
-    """Options of the criterion, identical to those of label_smoothed_cross_entropy."""
+    """Options of the criterion: --chunked-loss and those of label_smoothed_cross_entropy."""
+
+    chunked_loss: bool = option(
+        False,
+        "compute the scores of the vocabulary in parts on GPUs and in bfloat16, too, which takes "
+        "less memory; on CPUs in float32, this is the default",
+    )
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=FusedCrossEntropyConfig)
@@ -53,6 +59,18 @@ class LabelSmoothedCrossEntropyCriterion(stock.LabelSmoothedCrossEntropyCriterio
     a checkpoint only if the names of the criterion classes match.
     """
 
+    def __init__(  # fairseq passes options by parameter name
+        self,
+        task,
+        sentence_avg,
+        label_smoothing,
+        ignore_prefix_size=0,
+        report_accuracy=False,
+        chunked_loss=False,
+    ):
+        super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
+        self.chunked_loss = chunked_loss
+
     def forward(self, model, sample, reduce=True):
         """Return loss, sample size and logging output."""
         if not self.takes_features(model, reduce):
@@ -67,7 +85,7 @@ class LabelSmoothedCrossEntropyCriterion(stock.LabelSmoothedCrossEntropyCriterio
         This is possible if no option needs the logits and the model can return features.
         """
         others = not reduce or self.report_accuracy or self.ignore_prefix_size
-        return not others and gives_scores(model) and gives_features(model)
+        return not others and gives_scores(model) and gives_features(model, self.chunked_loss)
 
     def compute_loss(self, model, net_output, sample, reduce=True):
         """Return the summed loss and the summed negative log-likelihood of the target."""
@@ -89,19 +107,20 @@ def gives_scores(model) -> bool:
     return plain is FairseqDecoder.get_normalized_probs and adaptive is None
 
 
-def gives_features(model) -> bool:
+def gives_features(model, chunked: bool = False) -> bool:
     """Return whether a model can return features and has a plain output projection on a CPU.
 
-    GPUs are excluded because one large matrix product is faster there, and half precision because
-    each partial sum would be rounded.
+    chunked: whether GPUs and bfloat16 are also allowed. By default, they are excluded because one
+        large matrix product is faster there. In float16, the gradients, which are computed before
+        the loss is scaled, would be too small.
     """
     decoder = getattr(model, "decoder", None)
     last = getattr(decoder, "output_projection", None)
     return (
         type(last) is nn.Linear
         and last.bias is None
-        and last.weight.device.type == "cpu"
-        and last.weight.dtype in (torch.float32, torch.float64)
+        and (chunked or last.weight.device.type == "cpu")
+        and last.weight.dtype in (torch.float32, torch.float64, *([torch.bfloat16] * chunked))
         and getattr(type(decoder), "output_layer", None) is TransformerDecoderBase.output_layer
         # The wrapper for distributed training would treat the projection as unused.
         and not getattr(model, "find_unused_parameters", False)
@@ -175,8 +194,10 @@ class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         tree_loss,
         ignore_prefix_size=0,
         report_accuracy=False,
+        chunked_loss=False,
     ):
-        super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
+        others = (ignore_prefix_size, report_accuracy, chunked_loss)
+        super().__init__(task, sentence_avg, label_smoothing, *others)
         if not 0 <= tree_loss < math.inf:
             raise InputError(f"--tree-loss {tree_loss} is negative or infinite; give a number >= 0")
         self.tree_loss = tree_loss

@@ -114,7 +114,7 @@ def projected_example(dtype=torch.double):
 @pytest.fixture(params=[1, 25, 10**6], ids=["a row", "two rows", "all rows"])
 def made(request, monkeypatch):
     """How many scores are computed at once."""
-    monkeypatch.setattr(label_smoothing, "MADE", request.param)
+    monkeypatch.setitem(label_smoothing.MADE, "cpu", request.param)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
@@ -129,6 +129,23 @@ def test_loops_over_projected_features(part, made, smoothing):
     of_scores = 2 * torch.tensor(expected[2], dtype=torch.double)
     torch.testing.assert_close(features.grad, of_scores @ table.detach())
     torch.testing.assert_close(table.grad, of_scores.T @ features.detach())
+
+
+def test_many_parts_in_half_precision(monkeypatch):
+    """The gradient of the table is rounded once, not with each of its thousand parts."""
+    monkeypatch.setitem(label_smoothing.MADE, "cpu", 1)
+    torch.manual_seed(1)
+    features, table = torch.rand(1000, 4), torch.rand(9, 4)
+    targets = torch.randint(2, 9, (1000,))
+    gradients = []
+    for dtype in (torch.bfloat16, torch.double):
+        given = [x.bfloat16().to(dtype).requires_grad_() for x in (features, table)]
+        loss, _ = projected_cross_entropy(*given, targets, 0.1, IGNORED)
+        loss.backward()
+        assert all(x.grad.dtype == dtype for x in given)
+        gradients.append([x.grad.double() for x in given])
+    for found, expected in zip(*gradients, strict=True):
+        assert (found - expected).norm() < 0.005 * expected.norm()
 
 
 def test_the_gradient_of_the_table_goes_to_a_total():

@@ -191,6 +191,19 @@ def test_the_model_projects_where_the_criterion_cannot(option, toy_data, project
     assert not projected
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_parts_in_half_precision(dtype, toy_data, projected):
+    """Not in float16, in which gradients of a loss that is not scaled yet would be 0."""
+    losses = []
+    for chosen in ([], ["--chunked-loss"]):
+        task, model, cfg = build(toy_data, *FUSED, *SMOOTHED, *chosen)
+        model.to(dtype).eval()
+        losses.append(task.build_criterion(cfg.criterion)(model, batch(task))[0])
+    losses[-1].backward()
+    torch.testing.assert_close(*losses, rtol=1e-2, atol=0)
+    assert len(projected) == (dtype == torch.bfloat16)
+
+
 @torch.no_grad()
 def test_models_without_scores_take_the_way_of_fairseq(toy_data):
     small = ["--arch", "transformer_tiny", "--adaptive-softmax-cutoff", "20,40", *SMOOTHED]
