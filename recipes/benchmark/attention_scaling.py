@@ -11,13 +11,16 @@ peak of torch's allocator, without queries, keys, values and the gradient of the
 it is computed from the profiler's record of allocations, including those inside kernels; unlike
 the size of the process, this is reproducible.
 
-On CUDA, everything is in bfloat16. peers.py compares windows with torch's FlexAttention.
+On CUDA, everything is in bfloat16, and mechanisms that torch's FlexAttention supports are measured
+with and without it. The threshold fairseq_posattn.core.attention.flex.SHORTEST is read from this
+table.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import math
 import statistics
 import tempfile
 from argparse import ArgumentParser, Namespace
@@ -35,7 +38,9 @@ from fairseq_posattn.core.attention import (
     AttentionContext,
     AttentionShape,
     AttentionSpecification,
+    Mechanism,
     attend,
+    flex,
 )
 from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.files import command_line
@@ -83,6 +88,9 @@ def cells_of_length(length: int, specifications: list[str], args) -> list[Cell]:
     inputs = [x.requires_grad_() for x in (q, k, v)]
     kinds = {FUSED: through_pipeline("", shape), EXPLICIT: through_pipeline("", shape, True)}
     kinds |= {s: through_pipeline(s, shape) for s in specifications}
+    for s in specifications if DEVICE.type == "cuda" else ():
+        if flex.limits(AttentionContext(length, DEVICE), mechanisms_of(s, shape)):
+            kinds[f"{s}, FlexAttention"] = through_pipeline(s, shape, shortest=1)
     return [Cell(name, attention, inputs, of_out) for name, attention in kinds.items()]
 
 
@@ -93,12 +101,23 @@ def heads_of_random_input(length: int, batch: int, shape: AttentionShape) -> Ten
     return x.permute(1, 2, 0, 3)
 
 
-def through_pipeline(specification: str, shape: AttentionShape, weights=False) -> Attention:
-    """Return a function that computes the attention; `weights` excludes the fused kernel."""
-    mechanisms = AttentionSpecification(specification).build(0, shape)
+def mechanisms_of(specification: str, shape: AttentionShape) -> list[Mechanism]:
+    return [m.to(DEVICE) for m in AttentionSpecification(specification).build(0, shape)]
+
+
+def through_pipeline(
+    specification: str, shape: AttentionShape, weights=False, shortest=math.inf
+) -> Attention:
+    """Return a function that computes the attention.
+
+    weights: whether to return the weights, which excludes the fused kernel.
+    shortest: the shortest input for which FlexAttention is used.
+    """
+    mechanisms = mechanisms_of(specification, shape)
     needs_tree = any(m.needs_tree for m in mechanisms)
 
     def attention(q, k, v):
+        flex.SHORTEST = shortest
         tree = random_trees(len(q), q.size(2)) if needs_tree else None
         ctx = AttentionContext(q.size(2), DEVICE, tree=tree)
         return attend(q, k, v, ctx, mechanisms, need_weights=weights)[0]

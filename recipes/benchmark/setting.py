@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import random
 import statistics
 import time
+import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +21,9 @@ from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn
-from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.attention import MECHANISMS, AttentionSpecification
 from fairseq_posattn.fairseq_plugin.label_dictionaries import LabelDictionaries
+from fairseq_posattn.fairseq_plugin.models.preset_files import read_group
 from fairseq_posattn.fairseq_plugin.tree_data import write_tree_file
 from fairseq_posattn.files.files import write_json
 from fairseq_posattn.scoring.statistics import median_interval
@@ -33,6 +36,7 @@ TAGS = [f"tag{k}" for k in range(17)]
 SIZES = {  # width, width of the feed-forward layer, heads, layers
     "base": (512, 2048, 8, 6),
     "big": (1024, 4096, 16, 6),
+    "small": (512, 1024, 4, 6),
     "toy": (64, 128, 4, 2),
 }
 
@@ -49,10 +53,13 @@ class Model:
     def parse(cls, text: str) -> Model | None:
         """Parse 'ATTENTION', 'POSITIONS / ATTENTION' or 'POSITIONS / ATTENTION / CROSS-ATTENTION'.
 
-        Each part may be empty. Return None for 'stock'.
+        Each part may be empty. Presets, such as 'structural', are also accepted, unless a mechanism
+        has the same name. Return None for 'stock'.
         """
         if text == STOCK:
             return None
+        if text not in MECHANISMS and (preset := read_group("model").get(text)):
+            return cls(preset["encoder_positions"], preset["encoder_attention"])
         parts = [part.strip() for part in text.split("/")]
         positions, *others = ["sequence", *parts] if len(parts) == 1 else parts
         return cls(positions or "sequence", *others)
@@ -209,6 +216,12 @@ def report(rows: list[dict], columns: dict[str, Callable], file: str | None) -> 
 
 def interval(row: dict) -> str:
     return f"{row['low']:.3f} to {row['high']:.3f}"
+
+
+def quiet() -> None:
+    """Suppress the log and the warnings of fairseq and torch, so that only tables are printed."""
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
 
 
 def models_parser(description: str, default: list[str], meaning: str) -> ArgumentParser:

@@ -3,12 +3,16 @@ r"""Measure training speed and memory of specifications relative to fairseq's st
     python recipes/benchmark/train_speed.py --json speed.json \
         'relative' 'tree_relative' 'sequence + tree_depth / relative + tree_relative'
 
-A specification is ATTENTION, 'POSITIONS / ATTENTION', 'POSITIONS / ATTENTION / CROSS-ATTENTION' or
-'stock'. Options of fairseq-train for one model may follow it: 'stock; --optimizer fused_adam'. The
-default is every mechanism in its published layers, which takes 1.2 GB of memory and 2 minutes per
-mechanism. All models are trained in turn in one process on the same batches. Ratios are computed
-within each round, with a 95 % bootstrap interval of their median. Peak memory is measured in a
-separate process for each model, without the memory that fairseq itself needs.
+A specification is ATTENTION, 'POSITIONS / ATTENTION', 'POSITIONS / ATTENTION / CROSS-ATTENTION', a
+preset such as 'structural', or 'stock'. Options of fairseq-train for one model may follow it:
+'structural; --compile'. The default is every mechanism in its published layers, which takes 1.2 GB
+of memory and 2 minutes per mechanism. All models are trained in turn in one process on the same
+sentences. Ratios are computed within each round, with a 95 % bootstrap interval of their median.
+Peak memory is measured in a separate process for each model, without the memory that fairseq itself
+needs.
+
+With --compile, all batches are used before the first measurement, so that compilation is not
+measured. The table shows the number of compiled graphs.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from setting import (
     interval,
     make_corpus,
     models_parser,
+    quiet,
     report,
     seconds,
     set_up,
@@ -91,10 +96,26 @@ class Training:
         batches = epoch.next_epoch_itr(shuffle=False)
         self.batches = [batch for _, batch in zip(range(args.batches), batches, strict=False)]
         self.trainer.begin_epoch(1)
+        self.task = task
 
     def step(self, k: int) -> float:
-        """Return the duration of one complete training step in seconds."""
-        return seconds(self.trainer.train_step, [self.batches[k % len(self.batches)]])
+        """Return the duration of one complete training step, in seconds per 1,000 target pieces.
+
+        With --compile on a GPU, batches are padded and do not have the same sizes as others.
+        """
+        batch = self.batches[k % len(self.batches)]
+        return seconds(self.trainer.train_step, [batch]) * 1000 / batch["ntokens"]
+
+    def warm_up(self) -> None:
+        """Run some steps that are not measured; with --compile, the first ones compile graphs."""
+        self.step(0)
+        for k in range(1, WARM_UP * (len(self.batches) if self.task.layers else 1)):
+            self.step(k)
+
+    @property
+    def graphs(self) -> int:
+        """Return the number of compiled graphs."""
+        return self.task.layers.graphs if self.task.layers else 0
 
     def parameters(self) -> int:
         return sum(p.numel() for p in self.model.parameters())
@@ -102,15 +123,12 @@ class Training:
 
 def measure_speed(
     data: Path, specifications: list[str], args
-) -> tuple[dict[str, list[float]], dict[str, int]]:
-    """Return the times of each model by round, and how many parameters it adds to stock fairseq."""
+) -> tuple[dict[str, list[float]], dict[str, Training]]:
+    """Return the times of each model by round, and the models."""
     trainings = {s: Training(data, s, args) for s in [STOCK, *specifications]}
     for training in trainings.values():
-        for k in range(WARM_UP):
-            training.step(k)
-    taken = in_turns({s: training.step for s, training in trainings.items()}, args.pairs)
-    added = {s: t.parameters() - trainings[STOCK].parameters() for s, t in trainings.items()}
-    return taken, added
+        training.warm_up()
+    return in_turns({s: one.step for s, one in trainings.items()}, args.pairs), trainings
 
 
 def peak_memory(data: Path, specification: str, args) -> int:
@@ -121,6 +139,7 @@ def peak_memory(data: Path, specification: str, args) -> int:
 
 def peak_memory_here(data: Path, specification: str, args) -> int:
     """Return the peak memory in bytes, minus the memory in use before the model was built."""
+    quiet()
     Path("/proc/self/clear_refs").write_text("5")  # reset the peak inherited from the parent
     before = resident("VmRSS")
     training = Training(data, specification, args)
@@ -155,12 +174,13 @@ def main() -> None:
         help="options for fairseq-train, without dashes, such as bf16 or name=value",
     )
     args = parser.parse_args()
+    quiet()
     args.fairseq = [f"--{option.lstrip('-')}" for option in args.fairseq]
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)
         measured = [] if args.speed_only else [STOCK, *args.specifications]
         memory = {s: peak_memory(Path(folder), s, args) for s in measured}
-        taken, added = measure_speed(Path(folder), args.specifications, args)
+        taken, trained = measure_speed(Path(folder), args.specifications, args)
     rows = []
     for s in args.specifications:
         median, low, high = times_faster(taken[STOCK], taken[s])
@@ -171,7 +191,8 @@ def main() -> None:
                 "low": low,
                 "high": high,
                 "peak_memory_ratio": memory[s] / memory[STOCK] if memory else None,
-                "added_parameters": added[s],
+                "added_parameters": trained[s].parameters() - trained[STOCK].parameters(),
+                "compiled_graphs": trained[s].graphs,
             }
         )
     columns = {
@@ -180,6 +201,7 @@ def main() -> None:
         "95 % interval": interval,
         "peak memory to stock": lambda r: "{:.3f}".format(r["peak_memory_ratio"] or float("nan")),
         "added parameters": lambda r: f"{r['added_parameters']:,}",
+        "compiled graphs": lambda r: str(r["compiled_graphs"]),
     }
     report(rows, columns, args.json)
 
