@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Check and measure everything on one GPU, in three parts of less than ten minutes each:
+# Check and measure everything on one GPU, in parts of less than ten minutes each:
 #
 #   recipes/benchmark/gpu.sh OUT             # all parts; writes OUT/gpu.json and OUT/gpu.md
-#   recipes/benchmark/gpu.sh OUT --part b    # one part: a checks, b training and translation, c windows
+#   recipes/benchmark/gpu.sh OUT --part d    # one part: a checks, b training and translation, c windows,
+#                                            # d --compile, e FlexAttention, f loss, g Multi30k
 #
+# Part g needs the prepared data of recipes/multi30k_en_de.
 # If it is interrupted, or a part exceeds its time limit, run the same command again to resume.
 # --small tries all parts on any machine, even without a GPU, with sizes that are too small for measurements.
 set -euo pipefail
