@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 CUDA_GRAPHS = "reduce-overhead"
 AUTOMATIC = "auto"
 STEP = 8  # pieces; torch's attention kernels on GPUs need masks whose length is a multiple of this
-MOST = 32  # compiled graphs per function; further ones run without torch.compile
+MOST = 32  # compiled graphs; layers that need others run without torch.compile
 
 
 class CompiledLayers:
@@ -34,11 +34,14 @@ class CompiledLayers:
 
     def __init__(self, model: nn.Module, mode: str):
         import torch._dynamo as dynamo
+        import torch._inductor.config as inductor
         from torch._dynamo.utils import counters
 
         dynamo.config.recompile_limit = max(MOST, dynamo.config.recompile_limit)
+        inductor.triton.cudagraph_dynamic_shape_warn_limit = None  # a graph for each shape is meant
         self.model, self.cuda_graphs = model, mode == CUDA_GRAPHS
-        self.found, self.graphs, self.began = counters["stats"], 0, 0.0
+        self.graphs = self.before = 0
+        self.counters, self.began = counters["stats"], 0.0
         for layer in layers_of(model):
             layer.compile(dynamic=True, mode=mode)
 
@@ -47,7 +50,7 @@ class CompiledLayers:
 
         Gradients that accumulate over several batches may be such results, so they are copied.
         """
-        self.began = time.monotonic()
+        self.began, self.before = time.monotonic(), self.counters["unique_graphs"]
         if self.cuda_graphs:
             for parameter in self.model.parameters():
                 if parameter.grad is not None:
@@ -56,11 +59,12 @@ class CompiledLayers:
 
     def end_step(self, sample: dict) -> None:
         """Log how many graphs this batch has required."""
-        if (new := self.found["unique_graphs"] - self.graphs) > 0:
-            self.graphs += new
+        new = self.counters["unique_graphs"] - self.before
+        self.graphs += new
+        if new:
             logger.info(
-                "--compile: %d graphs compiled in %.0f s (%d so far, at most %d per type of layer) "
-                "for a batch of %d sentences with %d source and %d target pieces",
+                "--compile: %d graphs compiled in %.0f s (%d so far, at most %d) for a batch of "
+                "%d sentences with %d source and %d target pieces",
                 *(new, time.monotonic() - self.began, self.graphs, MOST),
                 *(*sample["net_input"]["src_tokens"].shape, sample["target"].size(1)),
             )

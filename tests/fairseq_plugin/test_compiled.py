@@ -105,7 +105,9 @@ CASES = {
     "structural": FULL_TREE,
     "decoder": CROSS,
     "several layers": ["--encoder-attention", "window(size=3)@0 + tree_gcn@1 + t5_bias"],
+    "block": ["--encoder-attention", "block@0"],
     "learns": ["--encoder-attention", "tree_supervised@1"],
+    "stock": ["--arch", "transformer"],
     "fast dropout": ["--fast-dropout"],
 }
 

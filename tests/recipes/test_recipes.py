@@ -78,7 +78,7 @@ def test_candidates_of_a_benchmark_take_turns():
 @pytest.mark.parametrize(
     ("program", "models", "column"),
     [
-        ("train_speed", ["window@0", "sequence + tree_depth / relative"], "words_per_second_ratio"),
+        ("train_speed", ["window@0", "structural"], "words_per_second_ratio"),
         ("generate_speed", ["--int8", "--budget"], "sentences_per_second_ratio"),
     ],
 )
@@ -86,9 +86,35 @@ def test_benchmarks_run_and_write_their_table(program, models, column, tmp_path)
     file = tmp_path / "rows.json"
     script = ROOT / f"recipes/benchmark/{program}.py"
     small = ["--size", "toy", "--sentences", "60", "--pairs", "3", "--vocabulary", "100"]
-    run(sys.executable, script, *models, *small, "--length", "8", "--json", file, cwd=os.getcwd())
+    options = [*models, *small, "--length", "8", "--json", file]
+    printed = run(sys.executable, script, *options, cwd=os.getcwd()).stdout
+    if program == "train_speed":  # three rounds, and the table, without the log of fairseq
+        assert len(printed.splitlines()) == 3 + 1 + 2 + len(models), printed
     for row in json.loads(file.read_text()):
         assert row["low"] <= row[column] <= row["high"]
+
+
+def test_benchmarks_take_presets():
+    setting = script(ROOT / "recipes/benchmark/setting.py")
+    structural = setting.Model("sequence + tree_depth", "relative + tree_relative")
+    assert setting.Model.parse("structural") == structural
+    assert setting.Model.parse("relative") == setting.Model("sequence", "relative")
+    assert setting.Model.parse("none / alibi") == setting.Model("none", "alibi")
+
+
+def test_a_program_is_stopped_at_the_time_limit():
+    cells = script(ROOT / "recipes/benchmark/gpu_cells.py")
+    assert cells.output_of(["echo", "a"]) == (0, "a\n")
+    cells.limit = 0.0
+    with pytest.raises(cells.TimeLimit):
+        cells.output_of(["sleep", "600"])
+
+
+@pytest.mark.long
+def test_the_loss_is_measured(tmp_path):
+    printed = run(ROOT / "recipes/benchmark/gpu.sh", tmp_path, "--part", "f", "--small").stdout
+    assert printed.count("loss: ") == 3 and "## Part f" in printed
+    assert (tmp_path / "gpu.md").read_text().count("loss: ") == 3
 
 
 @pytest.mark.long
