@@ -43,11 +43,13 @@ except ImportError:  # older versions of torch
 
 
 def takes(q: Tensor, ctx: AttentionContext, dropout: float) -> bool:
-    """Return whether FlexAttention supports these queries and is expected to be faster."""
+    """Return whether FlexAttention supports these queries and is expected to be faster.
+
+    In a layer that is itself compiled (--compile), it has not been tried.
+    """
+    supported = AVAILABLE and q.device.type in DEVICES and not (dropout or is_compiling())
     is_long = ctx.is_square and ctx.length >= SHORTEST and q.size(-1) >= LEAST_WIDTH
-    return (
-        AVAILABLE and is_long and q.device.type in DEVICES and not (dropout or ctx.nothing_allowed)
-    )
+    return supported and is_long and not ctx.nothing_allowed
 
 
 def limits(ctx: AttentionContext, at_work: Sequence[Mechanism]) -> tuple[int, Tensor | None] | None:
@@ -78,29 +80,28 @@ def attention(
     length = padded_length(ctx.length, TILE)
     more = length - ctx.length
     real = torch.ones_like(q[:, 0, :, 0], dtype=torch.bool) if ctx.real is None else ctx.real
-    # keys of padding belong to group 0, which no query attends to
+    # padding is group 0, to which only padding attends
     group = real.long() if groups is None else torch.where(real, groups + 1, 0)
     group = F.pad(group, (0, more)).expand(len(q), -1)
-    of_queries = group.clamp(min=1)
     table = bias(AttentionContext(2 * reach + 1, q.device, None, None, 1, ctx.causal, first=reach))
 
-    def allowed(sentence, head, query, key):
+    def allowed(sentence: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         near = (query - key <= reach) & (key - query <= ahead)
-        return near & (group[sentence, key] == of_queries[sentence, query])
+        return near & (group[sentence, key] == group[sentence, query])
 
-    def biased(score, sentence, head, query, key):
+    def biased(score: Tensor, sentence: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        assert table is not None
         return score + table[0, head, 0, (key - query).clamp(-reach, reach) + reach]
 
     mask = copy.copy(tiles(length, reach, ahead, str(q.device)))
     mask.mask_mod = allowed
     q, k, v = (F.pad(x, (0, 0, 0, more)).contiguous() for x in (q, k, v))
-    kernel = flex_attention if is_compiling() else compiled()
-    out: Tensor = kernel(q, k, v, None if table is None else biased, mask)
+    out: Tensor = compiled()(q, k, v, None if table is None else biased, mask)
     return out[:, :, : ctx.length]
 
 
 @functools.cache
-def compiled() -> Callable:
+def compiled() -> Any:
     """Return FlexAttention, compiled separately for each shape."""
     import torch._dynamo.config as dynamo
 
