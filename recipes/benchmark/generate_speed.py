@@ -24,6 +24,7 @@ from setting import (
     interval,
     make_corpus,
     models_parser,
+    quiet,
     report,
     seconds,
     set_up,
@@ -33,7 +34,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from fairseq_posattn.files import command_line
 
-DEFAULT = ["sequence + tree_depth / relative + tree_relative"]
+DEFAULT = ["structural"]
 KINDS = {  # parts of the names of torch's operations
     "products": ("mm", "linear"),
     "softmax and top-k": ("softmax", "topk"),
@@ -103,6 +104,7 @@ def main() -> None:
         "--budget", action="store_true", help="also print the time by kind of operation"
     )
     args = parser.parse_args()
+    quiet()
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)
         runs = {s: Translation(Path(folder), s, args) for s in [STOCK, *args.specifications]}
