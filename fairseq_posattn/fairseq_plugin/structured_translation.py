@@ -131,7 +131,7 @@ class StructuredTranslationTask(CompiledTranslation):
         if needs_alignments and self.datasets[split].align_dataset is None:
             raise InputError(  # fairseq would not report this
                 f"{Path(prefixes[0]).parent}: --load-alignments needs alignments, but the training "
-                "data have none; make the data with posattn prepare --alignments, or omit "
+                "data have none; make the data with posattn prepare --align eflomal, or omit "
                 "--load-alignments"
             )
         if self.needs_trees is None and not all(map(exists, prefixes)):

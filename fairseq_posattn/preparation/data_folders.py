@@ -129,7 +129,7 @@ class DataFolders:
             options += self.joined_dictionary()
         if not self.config.has_trees:
             options.append("--no-trees")
-        if self.job.alignments:
+        if self.job.is_aligned("train"):
             options += ["--align-suffix", ALIGN]
         texts = [path for split in prefixes for path in self.files(prefixes[split], split)]
         train = [str(folder / file) for file in self.files_of_split("train")]

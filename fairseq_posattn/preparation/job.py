@@ -137,6 +137,9 @@ class DataOptions(LabelOptions):
         "label_smoothed_cross_entropy_with_alignment",
         False,
     )
+    align: str | None = option(
+        "compute such alignments of the training pairs with eflomal", None, one_of("eflomal")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,13 +159,6 @@ class Job(DataOptions):
     limits: Limits = field(default_factory=Limits)
     cluster: Cluster = field(default_factory=Cluster)
     shard_lines: int = 2000
-
-    def __post_init__(self) -> None:
-        if self.alignments and not self.config.splits_words:
-            raise InputError(
-                "--alignments are between words, but pieces of sentencepiece can cross word "
-                "boundaries; use --segmenter subword-nmt or words"
-            )
 
     @property
     def step_lines(self) -> int:
@@ -191,7 +187,11 @@ class Job(DataOptions):
         return [self.config.source, self.config.target, *trees, *aligned]
 
     def is_aligned(self, split: str) -> bool:
-        """Return whether a split has alignments; fairseq does not read alignments of test sets."""
+        """Return whether the data of a split contain alignments."""
+        return self.reads_alignments(split) or bool(self.align and split == "train")
+
+    def reads_alignments(self, split: str) -> bool:
+        """Return whether alignments of a split are given; fairseq reads none of test sets."""
         return self.alignments and split in ("train", "valid")
 
     def pieces(self, split: str, kind: str) -> str:

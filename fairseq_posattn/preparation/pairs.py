@@ -2,18 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, product
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_together, written_whole
 from fairseq_posattn.files.files import count_lines, read_lines, same_number_of_lines
-from fairseq_posattn.files.numbers import plain_numbers
 from fairseq_posattn.files.terminal import progress, say
 from fairseq_posattn.jobs.lines import Part
 from fairseq_posattn.preparation.job import Limits
-from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.projection import words_of_pieces
 
 
 def rewrite_lines(change: Callable[[str], str], part: Part) -> None:
@@ -40,64 +36,6 @@ def filter_lines(limits: Limits | None, part: Part) -> dict:
             for file, line in zip(written, row, strict=True):
                 file.write(line + "\n")
     return {"lines": lines, "kept": kept, "dropped": dropped}
-
-
-def align_lines(separator: str, part: Part) -> dict:
-    """Convert word alignments to piece alignments; return how many lines contain alignments.
-
-    separator: the suffix of all pieces except the last piece of a word.
-    """
-    given, lines = part.inputs[0], 0
-    with written_whole(part.outputs[0]) as file:
-        for number, (line, *texts) in enumerate(rows(part.inputs), start=1):
-            where = f"{given}:{number}"
-            sides = [pieces_of_words(text.split(), separator, where) for text in texts]
-            found = [
-                f"{source}-{target}"
-                for pair in line.split()
-                for source, target in product(*aligned_words(pair, sides, where))
-            ]
-            file.write(" ".join(found) + "\n")
-            lines += bool(found)
-    return {"aligned": lines}
-
-
-def refuse_no_alignment(given: str, answers: Sequence[dict]) -> None:
-    """Raise an InputError if a file contains no alignments; fairseq cannot read such a file."""
-    if not any(answer["aligned"] for answer in answers):
-        raise InputError(
-            f"{given}: no sentence has an alignment; write alignments such as 0-0 2-1, or leave "
-            "out --alignments"
-        )
-
-
-def pieces_of_words(pieces: Sequence[str], separator: str, where: str) -> list[range]:
-    """Return the range of piece indices for each word."""
-    try:
-        ends = list(accumulate(words_of_pieces(pieces, separator)[1]))
-    except TreeError as error:
-        raise InputError(f"{where}: {error}") from error
-    return list(map(range, [0, *ends], ends))
-
-
-def aligned_words(pair: str, sides: Sequence[list[range]], where: str) -> list[range]:
-    """Return the ranges of piece indices of the two words in an alignment such as 3-1.
-
-    Raise an InputError if the alignment is invalid.
-    """
-    numbers = plain_numbers(pair.split("-"))
-    if numbers is None or len(numbers) != 2:
-        raise InputError(
-            f"{where}: '{pair}' is not an alignment; write a pair of word indices, counted "
-            "from 0, such as 3-1"
-        )
-    for side, words, n in zip(("source", "target"), sides, numbers, strict=True):
-        if n >= len(words):
-            raise InputError(
-                f"{where}: '{pair}' is out of range, because the {side} has {len(words)} words; "
-                "count the words of the tokenised text from 0"
-            )
-    return [words[n] for words, n in zip(sides, numbers, strict=True)]
 
 
 def say_what_was_kept(

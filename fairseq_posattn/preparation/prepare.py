@@ -15,14 +15,12 @@ from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.paths import refuse_file, refuse_separator
 from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.lines import LineStep
-from fairseq_posattn.preparation import segment
-from fairseq_posattn.preparation.corpus import ALIGN
+from fairseq_posattn.preparation import eflomal, segment
+from fairseq_posattn.preparation.alignments import AlignmentSteps, given_alignments
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders
 from fairseq_posattn.preparation.job import Job, StepsByLines, set_values
 from fairseq_posattn.preparation.pairs import (
-    align_lines,
     filter_lines,
-    refuse_no_alignment,
     rewrite_lines,
     say_what_was_kept,
     write_sample,
@@ -49,6 +47,7 @@ class PreparationRun:
         self.pipeline = TextPipeline(job.config, job.work)
         self.source, self.target = job.config.source, job.config.target
         self.folders = DataFolders(job, self.pipeline, self.steps)
+        self.alignments = AlignmentSteps(job, self.steps)
 
     def run(self) -> None:
         """Run all steps."""
@@ -69,7 +68,7 @@ class PreparationRun:
             if self.config.has_trees:
                 self.project(split)
             if self.job.is_aligned(split):
-                self.align(split)
+                self.alignments.run(split, self.to_segment(split))
             self.filter(split)
         self.folders.binarize()
 
@@ -77,7 +76,7 @@ class PreparationRun:
         """Extract the texts and trees of a split from its treebanks."""
         by, several = self.job.treebanks, self.config.parser.several_roots
         prefix, languages = self.job.corpus.splits()[split], (self.source, self.target)
-        aligned = self.job.is_aligned(split)
+        aligned = self.job.reads_alignments(split)
         self.steps.do(
             f"treebank.{split}",
             [by.target_comment, by.align_by, several],
@@ -89,7 +88,7 @@ class PreparationRun:
     def normalize(self, split: str, prefix: str) -> None:
         """Normalise both sides of a split, and tokenise each side for which Moses is selected."""
         raw = {language: f"{prefix}.{language}" for language in (self.source, self.target)}
-        aligned = [given_alignments(prefix)] if self.job.is_aligned(split) else []
+        aligned = [given_alignments(prefix)] if self.job.reads_alignments(split) else []
         if same_number_of_lines([*raw.values(), *aligned]) == 0:
             raise InputError(
                 f"{raw[self.source]}: the file is empty; use a file that contains text"
@@ -232,19 +231,6 @@ class PreparationRun:
         )
         self.steps.do_lines(step, [model] if model else [])
 
-    def align(self, split: str) -> None:
-        """Convert the word alignments of a split to piece alignments."""
-        given = given_alignments(self.job.corpus.splits()[split])
-        pieces = [self.job.pieces(split, language) for language in (self.source, self.target)]
-        step = LineStep(
-            f"align.{split}",
-            [given, *pieces],
-            [self.job.pieces(split, ALIGN)],
-            partial(align_lines, self.config.separator),
-            self.config.separator,
-        )
-        self.steps.do_lines(step, check=partial(refuse_no_alignment, given))
-
     def filter(self, split: str) -> None:
         """Remove training pairs that exceed the limits; all pairs of the other splits remain."""
         kinds = self.job.kinds(split)
@@ -264,6 +250,8 @@ class PreparationRun:
 def prepare(request: PreparationRequest) -> None:
     """Write the data folder `out`, and intermediate files to `work`."""
     request.check_options()
+    if request.data.align:
+        eflomal.program()  # raises an InputError if it is missing
     if request.download:
         download(request.settings)
     job = request.job()
@@ -283,13 +271,4 @@ def given_trees(prefix: str) -> str:
     raise InputError(
         f"{prefix}.conllu: the file is missing, but --parser conllu reads trees from it; create "
         "it, or parse with --parser stanza"
-    )
-
-
-def given_alignments(prefix: str) -> str:
-    if Path(path := f"{prefix}.{ALIGN}").exists():
-        return path
-    raise InputError(
-        f"{path}: the file is missing, but --alignments reads it; create it, with a line such as "
-        "0-0 2-1 for each sentence, or leave out --alignments"
     )

@@ -89,6 +89,10 @@ class PreparationRequest:
             raise InputError(
                 "--tokenize stanza requires --parser stanza; choose --tokenize spaces or moses"
             )
+        if self.data.alignments and self.data.align:
+            raise InputError(
+                "--alignments reads alignments, but --align computes them; omit one of both"
+            )
 
     def refuse_beside_treebanks(self) -> None:
         """Raise an InputError for options that cannot be combined with --treebank."""

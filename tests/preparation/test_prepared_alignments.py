@@ -170,11 +170,33 @@ def test_a_file_without_any(long, split):
     assert said.startswith(f"{long}/{split}.align: no sentence has an alignment; write alignments")
 
 
-def test_pieces_of_sentencepiece_are_refused(raw):
-    said = refused(*options(raw, "--segmenter", "sentencepiece", "--out", raw / "data"))
-    assert said.startswith("--alignments are between words, but pieces of sentencepiece")
-    assert said.endswith("use --segmenter subword-nmt or words")
-    assert not list(raw.glob("data*"))
+def test_pieces_of_sentencepiece(raw):
+    """Words are those between spaces; a piece belongs to each word that it has a character of."""
+    model = ("--segmenter", "sentencepiece", "--symbols", 9, "--max-ratio", 9, "--separate")
+    prepare(*options(raw, *model, "--out", raw / "data"))
+    sides = [[words_of(line) for line in clean(raw / "data", side)] for side in ("de", "en")]
+    for words, (source, target, pairs) in zip(zip(*sides, strict=True), TRAIN, strict=True):
+        expected = {
+            f"{s}-{t}"
+            for pair in pairs.split()
+            for s in pieces_of(words[0], source, int(pair[0]))
+            for t in pieces_of(words[1], target, int(pair[-1]))
+        }
+        assert expected or not pairs
+        [found] = {line for line in binary(raw / "data", "train") if set(line.split()) == expected}
+        assert len(found.split()) == len(expected)
+
+
+def words_of(pieces: str) -> list[str]:
+    return [piece.replace("\u2581", "") for piece in pieces.split()]
+
+
+def pieces_of(pieces: list[str], text: str, word: int) -> list[int]:
+    """The pieces of a word of a text, by the number of each character's piece and word."""
+    of_piece = [k for k, piece in enumerate(pieces) for _ in piece]
+    of_word = [k for k, letters in enumerate(text.split()) for _ in letters]
+    assert len(of_piece) == len(of_word)
+    return sorted({piece for piece, k in zip(of_piece, of_word, strict=True) if k == word})
 
 
 def block(words: str, **comments: str) -> str:
@@ -220,7 +242,7 @@ def test_training_asks_for_them(long, tmp_path):
     assert isinstance(result.error, InputError)
     assert str(result.error) == (
         f"{long}/bare: --load-alignments needs alignments, but the training data have none; make "
-        "the data with posattn prepare --alignments, or omit --load-alignments"
+        "the data with posattn prepare --align eflomal, or omit --load-alignments"
     )
     assert not list((tmp_path / "run").glob("*.pt"))
     in_process.train(long / "aligned", tmp_path / "run", *given)
