@@ -91,17 +91,20 @@ def check_options(
     refused: names of options that a recipe must not set.
     request: class of the requests that have these options (default: they are not checked further).
     """
+    exact = {name for name, *_ in named(request)} if request else set()
     for name, value in options.items():
+        written = name.replace("_", "-")
         if not OPTION.fullmatch(name):
             raise InputError(f"{where} has '{name}', but this is not the name of an option")
         # argparse accepts abbreviated options
-        if any(other.startswith(name.replace("_", "-")) for other in refused):
+        shortened = [] if written in exact else [o for o in refused if o.startswith(written)]
+        if written in refused or shortened:
             raise InputError(
                 f"{where}.{name} is not allowed in a recipe, because it controls where programs "
                 "write or what code they run"
             )
         for text in map(str, value if isinstance(value, list) else [value]):
-            code = name.replace("_", "-") not in SPECIFICATIONS and is_code(text)
+            code = written not in SPECIFICATIONS and is_code(text)
             if re.match(r"\s*-[^\d.]", text) or code:
                 raise InputError(
                     f"{where}.{name} is '{text[:40]}', but only plain values are allowed, not "

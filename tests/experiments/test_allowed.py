@@ -48,7 +48,10 @@ def test_names_lead_nowhere_else(tmp_path, old, new, key):
 @pytest.mark.parametrize(
     ("table", "option"),
     [
-        *(("corpus.prepare", o) for o in ("out", "work", "wor", "valid", "control", "sbatch")),
+        *(
+            ("corpus.prepare", o)
+            for o in ("out", "work", "wor", "valid", "control", "sbatch", "align-by")
+        ),
         *(("models.training", o) for o in ("user-dir", "user_dir", "save-dir")),
         *(("training", o) for o in ("tensorboard-logdir", "checkpoint-suffix")),
         *(("sizes.base.training", o) for o in ("log-file", "wandb-project", "arch", "task")),
@@ -61,6 +64,12 @@ def test_options_that_write_elsewhere_or_run_code(tmp_path, table, option):
     key = table.rpartition(".")[2]
     refusals = (f"{key}.{option} is not allowed in a recipe", "this is not the name of an option")
     assert refusals["=" in option] in message
+
+
+def test_an_option_that_begins_like_another(tmp_path):
+    """align is no abbreviation of align-by, which is not allowed."""
+    (tmp_path / "recipe.toml").write_text(f'{GOOD}\n[corpus.prepare]\nalign = "eflomal"\n')
+    assert read_recipe(str(tmp_path)).content.corpus.prepare == {"align": "eflomal"}
 
 
 @pytest.mark.parametrize(
