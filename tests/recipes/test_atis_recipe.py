@@ -100,3 +100,25 @@ def test_each_model_has_its_controls(recipe):
         for pattern in content.corpus.treebanks.values()
         for language in ("en", "tr")
     }
+
+
+@pytest.mark.parametrize(
+    ("recipe", "languages"),
+    [
+        ("atis_en_tr/walk", ("en", "tr")),
+        ("atis_en_tr/walk_tr_en", ("tr", "en")),
+        ("multi30k_en_de/walk", ("en", "de")),
+    ],
+)
+def test_decoders_that_walk_have_their_controls(recipe, languages):
+    content = read_recipe(recipe).content
+    models = {row.title: row for row in content.models}
+    assert (content.source, content.target) == languages
+    assert not content.corpus.prepare.get("align")  # an option of the command line
+    for name in ("walk", "walk_labels", "walk_open"):
+        for trees in ("chain", "shuffled"):
+            of_trees = models[f"{name}_{trees}"]
+            assert of_trees.trees == trees
+            assert of_trees.training == models[name].training
+        assert models[name].training["load-alignments"]
+    assert "load-alignments" not in models["walk_untaught"].training
