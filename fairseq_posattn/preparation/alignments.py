@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate, product
 from pathlib import Path
 
@@ -22,9 +22,6 @@ from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.projection import Span, dense, spans, words_of_pieces
 
 Side = list[Sequence[int]]  # the pieces of each word
-# A function that returns the pieces of the words on both sides of a pair. Arguments: the lines of
-# the files, and the place for error messages.
-SidesOf = Callable[[Sequence[str], str], list[Side]]
 
 
 class AlignmentSteps:
@@ -43,16 +40,14 @@ class AlignmentSteps:
         given = self.learnt(split, words) if self.job.align else self.given(split)
         languages = (self.config.source, self.config.target)
         files = [self.job.pieces(split, name) for name in languages]
-        sides_of: SidesOf = partial(by_separator, self.config.separator)
         models: list[str] = []
         if not self.config.splits_words:
             files, models = [*words, *texts], self.models
-            sides_of = partial(by_characters, models)
         step = LineStep(
             f"align.{split}",
             [given, *files],
             [self.job.pieces(split, ALIGN)],
-            partial(align_lines, sides_of),
+            partial(align_lines, self.config.separator, models),
             self.config.separator,
         )
         self.steps.do_lines(step, models, partial(refuse_no_alignment, given))
@@ -72,7 +67,7 @@ class AlignmentSteps:
             f"words.{split}.{name}",
             [text],
             [self.job.file(split, f"aligned_words.{name}")],
-            partial(rewrite_lines, partial(words_of, code, model)),
+            partial(split_lines, code, model),
             code,
         )
         self.steps.do_lines(step, [model] if model else [])
@@ -97,27 +92,34 @@ def given_alignments(prefix: str) -> str:
     )
 
 
-def words_of(code: str, model: str | None, line: str) -> str:
-    """Split a line into words: with Moses, or at the boundaries of the pieces of `model`."""
+def split_lines(code: str, model: str | None, part: Part) -> None:
+    rewrite_lines(partial(words_of, code, SentencePiece(model) if model else None), part)
+
+
+def words_of(code: str, segmenter: SentencePiece | None, line: str) -> str:
+    """Split a line into words: with Moses, or at the boundaries of its pieces."""
     text = dense(line)
-    if model:
-        return " ".join(text[begin:end] for begin, end in segmenter_at(model).spans(line))
+    if segmenter:
+        return " ".join(text[begin:end] for begin, end in segmenter.spans(line))
     words = tokenized(line, code)
     return words if dense(words) == text else line  # Moses removes control characters
 
 
-@cache
-def segmenter_at(model: str) -> SentencePiece:
-    return SentencePiece(model)
+def align_lines(separator: str, models: Sequence[str], part: Part) -> dict:
+    """Convert word alignments to piece alignments; return how many lines contain alignments.
 
-
-def align_lines(sides_of: SidesOf, part: Part) -> dict:
-    """Convert word alignments to piece alignments; return how many lines contain alignments."""
+    models: the sentencepiece models of both sides, or nothing if the pieces have separators.
+    """
+    segmenters = [SentencePiece(model) for model in models]
     given, lines = part.inputs[0], 0
     with written_whole(part.outputs[0]) as file:
         for number, (line, *texts) in enumerate(rows(part.inputs), start=1):
             where = f"{given}:{number}"
-            sides = sides_of(texts, where)
+            sides = (
+                by_characters(segmenters, texts)
+                if segmenters
+                else by_separator(separator, texts, where)
+            )
             pairs = (product(*aligned_words(pair, sides, where)) for pair in line.split())
             found = dict.fromkeys(f"{s}-{t}" for of_pair in pairs for s, t in of_pair)
             file.write(" ".join(found) + "\n")
@@ -147,12 +149,11 @@ def by_separator(separator: str, texts: Sequence[str], where: str) -> list[Side]
     return [list(map(range, [0, *of_side], of_side)) for of_side in ends]
 
 
-def by_characters(models: Sequence[str], texts: Sequence[str], where: str) -> list[Side]:
+def by_characters(segmenters: Sequence[SentencePiece], texts: Sequence[str]) -> list[Side]:
     """Return the pieces that overlap each word, given words and text of both sides."""
-    sides = zip(models, texts[:2], texts[2:], strict=True)
+    sides = zip(segmenters, texts[:2], texts[2:], strict=True)
     return [
-        overlapping(spans(words.split()), segmenter_at(model).spans(text))
-        for model, words, text in sides
+        overlapping(spans(words.split()), segmenter.spans(text)) for segmenter, words, text in sides
     ]
 
 

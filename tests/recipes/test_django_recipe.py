@@ -144,7 +144,7 @@ def test_from_the_corpus_to_a_table(recipe, tmp_path):
     if not shutil.which("eflomal-align", path=os.path.dirname(sys.executable)):
         pytest.skip("eflomal is not installed; pip install eflomal")
     experiment = Experiment(str(recipe), tmp_path / "work")
-    _, _, err = experiment.start("prepare", "--from", tmp_path / "from")
+    err = experiment.start("prepare", "--from", tmp_path / "from").stderr
     raw = experiment.work / "raw"
     assert "train: 1 of 60 lines cannot be parsed and get a chain as their tree" in err
     code, said = descriptions(74)
