@@ -1,0 +1,193 @@
+"""Extract questions and programs of GeoQuery, with trees and alignments, for the splits of NQG.
+
+The corpus folder contains the multilingual GeoQuery corpus (geography*.xml), the fact base
+(geobase*), and the splits of Shaw et al. 2021 (length_1.json, standard.json, ...).
+
+The folder of a recipe is called like its split; the folder geoquery contains the split by length.
+A recipe whose name ends in _dev divides the training part: it trains on one part and tests on the
+other, the development set.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import xml.etree.ElementTree as xml
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from constituency import Word, depth, merged, read_phrase, words_of
+from entities import question, read_entities, replace_entities
+from funql import ALL, ANY, NOTATIONS, Term, Token, normalized, read, renamed
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.corpora import Collector
+from fairseq_posattn.files.atomic import written_together
+from fairseq_posattn.files.files import open_to_read, read_json, read_lines
+
+CORPUS, FACTS, LENGTH = "geography*.xml", "geobase*", "length"
+FILES = {"standard": "standard.json"}  # the other splits are in SPLIT_1.json
+DEEPEST = 6  # one label for all programs of at least this depth
+HELD_OUT = 0.3  # of the training part, for the development set
+REMEDY = "get the file again"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question with its tree, and its program.
+
+    nodes: for each word, the nodes of the program that it expresses.
+    """
+
+    words: list[Word]
+    nodes: list[frozenset[int]]
+    program: Term
+
+    @property
+    def text(self) -> str:
+        return " ".join(word.form for word in self.words)
+
+    def parts(self, notation: str) -> list[str]:
+        """Return the text of the example for each output file."""
+        rows = [
+            f"{k}\t{w.form}\t_\t{w.tag}\t_\t_\t{w.parent + 1}\t{w.relation}\t_\t_"
+            for k, w in enumerate(self.words, start=1)
+        ]
+        conllu = "\n".join([f"# text = {self.text}", *rows])
+        tokens = NOTATIONS[notation](self.program)
+        program = " ".join(name for name, _ in tokens)
+        pairs = " ".join(f"{word}-{at}" for word, at in self.aligned(tokens))
+        deep = normalized(self.program).depth
+        label = f"{deep}" if deep < DEEPEST else f"{DEEPEST}+"
+        return [
+            *(f"{conllu}\n\n", f"{self.text}\n", f"{program}\n"),
+            *(f"{pairs}\n", f"depth {label}\n"),
+        ]
+
+    def aligned(self, tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+        """Yield pairs of a word and a token of the program.
+
+        A name is aligned with the word that expresses its node and is highest in the tree (of
+        several, the last one). A name that no word expresses, such as `intersection`, is aligned
+        with the word of the next name.
+        """
+        waiting: list[int] = []
+        for at, (name, nodes) in enumerate(tokens):
+            if name in ("(", ")", ","):
+                continue
+            waiting.append(at)
+            if there := [k for k, own in enumerate(self.nodes) if own & nodes]:
+                word = min(there, key=lambda k: (depth(self.words, k), -k))
+                yield from ((word, token) for token in waiting)
+                waiting = []
+
+
+def collect(collector: Collector) -> None:
+    """Write both sides of each text, with trees, alignments and the depths of the programs."""
+    texts = collector.content.corpus.names
+    kinds = ("conllu", *collector.languages, "align", "program_depth")
+    outs = [collector.raw / f"{text}.{kind}" for text in texts for kind in kinds]
+    if collector.shell.does(f"write {', '.join(texts)} from the files in {collector.folder}"):
+        parts = divided(collector)
+        with written_together(outs) as files:
+            for k, examples in enumerate(parts):
+                for one in examples:
+                    written = one.parts(collector.content.target)
+                    for file, text in zip(files[k * len(kinds) :], written, strict=False):
+                        file.write(text)
+
+
+def divided(collector: Collector) -> list[list[Example]]:
+    """Return the examples for training, development and testing."""
+    name, _, whole = collector.recipe.name.partition("_")
+    split = LENGTH if name == "geoquery" else name
+    path = collector.find(FILES.get(split, f"{split}_1.json"))
+    examples = read_examples(found(collector.folder, CORPUS), found(collector.folder, FACTS))
+    content = read_json(path, REMEDY)
+    try:
+        train, test = ([examples[number] for number in content[part]] for part in ("train", "test"))
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: {error} is missing; {REMEDY}") from error
+    held_out = longest(train) if split == LENGTH else whole_programs(train)
+    dev = [train[k] for k in held_out]
+    if whole:  # a recipe for development
+        return [[one for k, one in enumerate(train) if k not in held_out], dev, dev]
+    return [train, dev, test]
+
+
+def found(folder: Path, pattern: str) -> Path:
+    """Return the file of a folder that matches, plain or compressed."""
+    there = sorted(path for end in ("", ".*") for path in folder.glob(pattern + end))
+    if not there:
+        raise InputError(
+            f"{folder}/{pattern}: there is no such file; copy it there or give another folder with "
+            "--from"
+        )
+    return there[0]
+
+
+def longest(examples: Sequence[Example]) -> set[int]:
+    """Return the positions of the longest questions."""
+    order = sorted(range(len(examples)), key=lambda k: len(examples[k].words))
+    return set(order[round(len(order) * (1 - HELD_OUT)) :])
+
+
+def whole_programs(examples: Sequence[Example]) -> set[int]:
+    """Return the positions of all examples of randomly chosen programs."""
+    bare = [tuple(part.name for part in one.program.parts) for one in examples]
+    programs = list(dict.fromkeys(bare))
+    random.Random(1).shuffle(programs)
+    chosen: set[int] = set()
+    while len(chosen) < len(examples) * HELD_OUT:
+        program = programs.pop()
+        chosen.update(k for k, one in enumerate(bare) if one == program)
+    return chosen
+
+
+def read_examples(corpus: Path, facts: Path) -> dict[int, Example]:
+    """Return the examples that have a tree, by their numbers in the corpus."""
+    known = read_entities(read_lines(facts))
+    with open_to_read(corpus) as file:
+        try:
+            root = xml.parse(file).getroot()
+        except xml.ParseError as error:
+            raise InputError(f"{corpus}: {error}; {REMEDY}") from error
+    found = {}
+    for one in root:
+        if one.find("syn[@lang='en']") is not None:
+            try:
+                found[int(one.attrib["id"])] = example(one, known)
+            except (InputError, AttributeError, KeyError, TypeError, ValueError) as error:
+                number = one.attrib.get("id")
+                raise InputError(f"{corpus}: example {number}: {error}; {REMEDY}") from error
+    return found
+
+
+def example(one: xml.Element, known: Mapping[str, list[str]]) -> Example:
+    """Convert an <example> of the corpus."""
+    text = one.find("mrl[@lang='geo-funql']").text.strip()
+    program = read(text, nodes_of(one.find("mrl-parse")))
+    words = words_of(read_phrase(one.find("syn[@lang='en']").text.strip()))
+    asked = question([word.form for word in words])
+    replace_entities(asked, [part.name for part in program.parts], known)
+    expressed = expressed_nodes(one.find("augsyn[@lang='en']").text, len(words))
+    nodes = [frozenset().union(*(expressed[k] for k in part)) for part in asked.parts]
+    return Example(merged(words, asked), nodes, renamed(program, asked.placeholders))
+
+
+def nodes_of(parse: xml.Element) -> Iterator[tuple[int, str]]:
+    """Yield node and kind of each name of a program, from <mrl-parse>."""
+    for node in parse.findall("node"):
+        kind, _, production = node.text.partition("->")
+        for name in re.findall(r"'[^']*'|[^\s(),'{}]+", production):
+            if not name.startswith("*") and name not in (ALL, ANY):
+                yield int(node.attrib["id"]), kind.strip().removeprefix("*n:")
+
+
+def expressed_nodes(augsyn: str, count: int) -> list[set[int]]:
+    """Return the nodes of the program that each word expresses, from <augsyn>."""
+    marks = augsyn.strip().removeprefix("(S").removesuffix(")").split()
+    if len(marks) != count:
+        raise InputError(f"augsyn has {len(marks)} words, but syn has {count}")
+    return [set(map(int, re.findall(r":(\d+)", mark.rpartition("-[")[2]))) for mark in marks]
