@@ -4,8 +4,8 @@ The corpus folder contains the multilingual GeoQuery corpus (geography*.xml), th
 (geobase*), and the splits of Shaw et al. 2021 (length_1.json, standard.json, ...).
 
 The folder of a recipe is called like its split; the folder geoquery contains the split by length.
-A recipe whose name ends in _dev divides the training part: it trains on one part and tests on the
-other, the development set.
+After an underscore, `dev` divides the training part: the recipe trains on one part and tests on the
+other, the development set. `recombined` adds examples to the training part (recombine.py).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import random
 import re
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from constituency import Word, depth, merged, read_phrase, words_of
+from constituency import merged, read_phrase, words_of
 from entities import question, read_entities, replace_entities
-from funql import ALL, ANY, NOTATIONS, Term, Token, normalized, read, renamed
+from example import Example
+from funql import ALL, ANY, read, renamed
+from recombine import recombined
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.corpora import Collector
@@ -28,59 +29,9 @@ from fairseq_posattn.files.files import open_to_read, read_json, read_lines
 
 CORPUS, FACTS, LENGTH = "geography*.xml", "geobase*", "length"
 FILES = {"standard": "standard.json"}  # the other splits are in SPLIT_1.json
-DEEPEST = 6  # one label for all programs of at least this depth
 HELD_OUT = 0.3  # of the training part, for the development set
+RECOMBINED = 2000  # training examples made of parts of others
 REMEDY = "get the file again"
-
-
-@dataclass(frozen=True)
-class Example:
-    """A question with its tree, and its program.
-
-    nodes: for each word, the nodes of the program that it expresses.
-    """
-
-    words: list[Word]
-    nodes: list[frozenset[int]]
-    program: Term
-
-    @property
-    def text(self) -> str:
-        return " ".join(word.form for word in self.words)
-
-    def parts(self, notation: str) -> list[str]:
-        """Return the text of the example for each output file."""
-        rows = [
-            f"{k}\t{w.form}\t_\t{w.tag}\t_\t_\t{w.parent + 1}\t{w.relation}\t_\t_"
-            for k, w in enumerate(self.words, start=1)
-        ]
-        conllu = "\n".join([f"# text = {self.text}", *rows])
-        tokens = NOTATIONS[notation](self.program)
-        program = " ".join(name for name, _ in tokens)
-        pairs = " ".join(f"{word}-{at}" for word, at in self.aligned(tokens))
-        deep = normalized(self.program).depth
-        label = f"{deep}" if deep < DEEPEST else f"{DEEPEST}+"
-        return [
-            *(f"{conllu}\n\n", f"{self.text}\n", f"{program}\n"),
-            *(f"{pairs}\n", f"depth {label}\n"),
-        ]
-
-    def aligned(self, tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
-        """Yield pairs of a word and a token of the program.
-
-        A name is aligned with the word that expresses its node and is highest in the tree (of
-        several, the last one). A name that no word expresses, such as `intersection`, is aligned
-        with the word of the next name.
-        """
-        waiting: list[int] = []
-        for at, (name, nodes) in enumerate(tokens):
-            if name in ("(", ")", ","):
-                continue
-            waiting.append(at)
-            if there := [k for k, own in enumerate(self.nodes) if own & nodes]:
-                word = min(there, key=lambda k: (depth(self.words, k), -k))
-                yield from ((word, token) for token in waiting)
-                waiting = []
 
 
 def collect(collector: Collector) -> None:
@@ -100,7 +51,7 @@ def collect(collector: Collector) -> None:
 
 def divided(collector: Collector) -> list[list[Example]]:
     """Return the examples for training, development and testing."""
-    name, _, whole = collector.recipe.name.partition("_")
+    name, *kind = collector.recipe.name.split("_")
     split = LENGTH if name == "geoquery" else name
     path = collector.find(FILES.get(split, f"{split}_1.json"))
     examples = read_examples(found(collector.folder, CORPUS), found(collector.folder, FACTS))
@@ -110,9 +61,12 @@ def divided(collector: Collector) -> list[list[Example]]:
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: {error} is missing; {REMEDY}") from error
     held_out = longest(train) if split == LENGTH else whole_programs(train)
-    dev = [train[k] for k in held_out]
-    if whole:  # a recipe for development
-        return [[one for k, one in enumerate(train) if k not in held_out], dev, dev]
+    dev = [train[k] for k in sorted(held_out)]
+    if "dev" in kind:
+        train = [one for k, one in enumerate(train) if k not in held_out]
+        test = dev
+    if "recombined" in kind:
+        train = train + recombined(train, RECOMBINED)
     return [train, dev, test]
 
 

@@ -4,6 +4,7 @@ files of invented examples to texts."""
 # ruff: noqa: E501 (an example stands on one line)
 
 import json
+import xml.etree.ElementTree as xml
 
 import pytest
 
@@ -243,6 +244,87 @@ def test_a_missing_file_is_named(published, tmp_path, file):
     words = ("prepare", "geoquery", "--from", published, "--any-size", "--work", tmp_path / "w")
     code, _, err = in_process(*words)
     assert code == 1 and file.split(".")[0] in err and "--from" in err
+
+
+def made(number, tree, nodes, program, kinds):
+    """Return an example with the given kinds of its nodes."""
+    parse = [f"*n:{kind} -> ({{ {name} }})" for kind, name in (one.split(":") for one in kinds)]
+    root = xml.fromstring(example(number, tree, nodes, program, parse))
+    for node, text in zip(root.iter("node"), parse, strict=True):
+        node.text = text
+    entities = script(FOLDER / "entities.py").read_entities(FACTS.splitlines())
+    return script(FOLDER / "corpus.py").example(root, entities)
+
+
+CITIES = (
+    "(S (VP (VB Name) (NP (NP (JJ big) (NNS cities)) (PP (IN in) (NP (NNP Oz))))))",
+    "0 1 2 3 5",
+    "answer(major(city(loc_2(stateid('oz')))))",
+    ["Query:answer", "City:major", "City:city", "City:loc_2", "State:stateid", "StateName:' oz '"],
+)
+STATE = (
+    "(SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (DT the) (JJS largest) (NN state))))",
+    "0 0 1 1 2",
+    "answer(largest(state(all)))",
+    ["Query:answer", "State:largest", "State:state ( all )"],
+)
+TOWNS = (
+    "(S (VP (VB List) (NP (JJ small) (NNS towns))))",
+    "0 1 2",
+    "answer(smallest(city(all)))",
+    ["Query:answer", "City:smallest", "City:city ( all )"],
+)
+
+
+def exchanged(*examples):
+    found = script(FOLDER / "recombine.py").recombined(examples, 100)
+    return {one.text: " ".join(part.name for part in one.program.parts) for one in found}
+
+
+def test_a_term_replaces_one_of_its_kind():
+    assert exchanged(made(0, *CITIES), made(1, *STATE)) == {
+        "name big cities in the largest state": "answer major city loc_2 largest state all",
+        "what is m0": "answer m0",
+    }
+
+
+def test_a_name_with_a_hole_replaces_one_and_a_modifier_is_added():
+    nouns = {"big cities": "major city", "small cities": "smallest city"}
+    nouns |= {"small towns": "smallest city", "big towns": "major city"}
+    expected = {
+        f"{verb} {noun}{place}": f"answer {names} {term}"
+        for verb in ("name", "list")
+        for noun, names in nouns.items()
+        for place, term in {"": "all", " in m0": "loc_2 m0"}.items()
+    }
+    del expected["name big cities in m0"], expected["list small towns"]  # they are not new
+    found = exchanged(made(0, *CITIES), made(1, *TOWNS))
+    assert set(found) <= set(expected) and all(found[text] == expected[text] for text in found)
+    # a modifier is never taken away
+    assert set(expected) - set(found) == {
+        f"{verb} {noun} cities" for verb in ("name", "list") for noun in ("big", "small")
+    }
+
+
+def test_words_of_an_exchange_keep_their_heads_and_names():
+    new = script(FOLDER / "recombine.py").recombined([made(0, *CITIES), made(1, *STATE)], 100)
+    [one] = [one for one in new if len(one.words) > 3]
+    assert one.text == "name big cities in the largest state"
+    assert [word.parent for word in one.words] == [-1, 2, 0, 2, 6, 6, 3]
+    assert [word.relation for word in one.words][-3:] == ["DT", "JJS", "NP"]
+    pairs = one.parts("prefix")[3].split()
+    names = ["answer", "major", "city", "loc_2", "largest", "state", "all"]
+    named = {names[int(at)]: one.words[int(k)].form for k, at in (p.split("-") for p in pairs)}
+    assert named == {
+        **{"answer": "name", "major": "big", "city": "cities", "loc_2": "in"},
+        **{"largest": "largest", "state": "state", "all": "state"},
+    }
+
+
+def test_recombined_examples_are_added_to_the_training_part(published, tmp_path):
+    raw = collect(published, tmp_path / "raw", "geoquery/length_recombined")
+    texts = lines_of(raw / "train.en")
+    assert len(texts) > 20 and texts[20] not in texts[:20] and len(lines_of(raw / "test.en")) == 10
 
 
 @pytest.mark.long
