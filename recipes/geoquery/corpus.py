@@ -3,9 +3,12 @@
 The corpus folder contains the multilingual GeoQuery corpus (geography*.xml), the fact base
 (geobase*), and the splits of Shaw et al. 2021 (length_1.json, standard.json, ...).
 
-The folder of a recipe is called like its split; the folder geoquery contains the split by length.
-After an underscore, `dev` divides the training part: the recipe trains on one part and tests on the
-other, the development set. `recombined` adds examples to the training part (recombine.py).
+The folder of a recipe is called like its split; the folder geoquery contains the split by length. A
+recipe whose name ends in _dev divides the training part: it trains on one part and tests on the
+other, the development set.
+
+The texts `recombined` and `recombined_chain` contain additional training examples (recombine.py),
+and the same dev and test texts, with gold trees or chains.
 """
 
 from __future__ import annotations
@@ -30,28 +33,40 @@ from fairseq_posattn.files.files import open_to_read, read_json, read_lines
 CORPUS, FACTS, LENGTH = "geography*.xml", "geobase*", "length"
 FILES = {"standard": "standard.json"}  # the other splits are in SPLIT_1.json
 HELD_OUT = 0.3  # of the training part, for the development set
-RECOMBINED = 2000  # training examples made of parts of others
+RECOMBINED, NEW = "recombined", 2000  # the number of new training examples
 REMEDY = "get the file again"
 
 
 def collect(collector: Collector) -> None:
     """Write both sides of each text, with trees, alignments and the depths of the programs."""
     texts = collector.content.corpus.names
-    kinds = ("conllu", *collector.languages, "align", "program_depth")
-    outs = [collector.raw / f"{text}.{kind}" for text in texts for kind in kinds]
     if collector.shell.does(f"write {', '.join(texts)} from the files in {collector.folder}"):
-        parts = divided(collector)
-        with written_together(outs) as files:
-            for k, examples in enumerate(parts):
-                for one in examples:
-                    written = one.parts(collector.content.target)
-                    for file, text in zip(files[k * len(kinds) :], written, strict=False):
-                        file.write(text)
+        train, *others = divided(collector)
+        write(collector, collector.raw, [train, *others])
+        wanted = [trees for trees in collector.recipe.controls if trees.startswith(RECOMBINED)]
+        train = train + recombined(train, NEW) if wanted else train
+        for trees in wanted:
+            (collector.raw / trees).mkdir(exist_ok=True)
+            write(collector, collector.raw / trees, [train, *others], trees != RECOMBINED)
+
+
+def write(
+    collector: Collector, folder: Path, parts: Sequence[Sequence[Example]], chain: bool = False
+) -> None:
+    """Write all texts of a recipe, with gold trees or chains, to a folder."""
+    notation, texts = collector.content.target, collector.content.corpus.names
+    kinds = ("conllu", collector.content.source, notation, "align", "program_depth")
+    outs = [folder / f"{text}.{kind}" for text in texts for kind in kinds]
+    with written_together(outs) as files:
+        for k, examples in enumerate(parts):
+            for one in examples:
+                for j, written in enumerate(one.parts(notation, chain)):
+                    files[k * len(kinds) + j].write(written)
 
 
 def divided(collector: Collector) -> list[list[Example]]:
     """Return the examples for training, development and testing."""
-    name, *kind = collector.recipe.name.split("_")
+    name, _, is_dev = collector.recipe.name.partition("_")
     split = LENGTH if name == "geoquery" else name
     path = collector.find(FILES.get(split, f"{split}_1.json"))
     examples = read_examples(found(collector.folder, CORPUS), found(collector.folder, FACTS))
@@ -62,11 +77,9 @@ def divided(collector: Collector) -> list[list[Example]]:
         raise InputError(f"{path}: {error} is missing; {REMEDY}") from error
     held_out = longest(train) if split == LENGTH else whole_programs(train)
     dev = [train[k] for k in sorted(held_out)]
-    if "dev" in kind:
+    if is_dev:
         train = [one for k, one in enumerate(train) if k not in held_out]
         test = dev
-    if "recombined" in kind:
-        train = train + recombined(train, RECOMBINED)
     return [train, dev, test]
 
 

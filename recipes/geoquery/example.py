@@ -26,11 +26,15 @@ class Example:
     def text(self) -> str:
         return " ".join(word.form for word in self.words)
 
-    def parts(self, notation: str) -> list[str]:
-        """Return the text of the example for each output file."""
+    def parts(self, notation: str, chain: bool = False) -> list[str]:
+        """Return the text of the example for each output file.
+
+        chain: write a chain instead of the gold tree.
+        """
+        parents = range(len(self.words)) if chain else [word.parent + 1 for word in self.words]
         rows = [
-            f"{k}\t{w.form}\t_\t{w.tag}\t_\t_\t{w.parent + 1}\t{w.relation}\t_\t_"
-            for k, w in enumerate(self.words, start=1)
+            f"{k}\t{w.form}\t_\t{w.tag}\t_\t_\t{parent}\t{w.relation}\t_\t_"
+            for k, (w, parent) in enumerate(zip(self.words, parents, strict=True), start=1)
         ]
         conllu = "\n".join([f"# text = {self.text}", *rows])
         tokens = NOTATIONS[notation](self.program)

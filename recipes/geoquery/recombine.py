@@ -25,6 +25,7 @@ MOST_WORDS, MOST_NAMES, MOST_EXCHANGES = 24, 14, 4
 PATIENCE = 1000  # failures in a row
 FRESH = 1000  # is added to the nodes of a new unit in each exchange
 HOLE = Term("<hole>")
+UNKNOWN, UNKNOWN_SHARE = "<unk>", 0.1
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,20 @@ def recombined(examples: Sequence[Example], count: int, seed: int = 1) -> list[E
         failures += 1
         if new.text not in seen and fits(new):
             seen.add(new.text)
-            found.append(new)
+            found.append(with_unknown(new, draw))
             failures = 0
     return found
+
+
+def with_unknown(example: Example, draw: random.Random) -> Example:
+    """Replace some words by the unknown word, so that a model learns to read around it."""
+    words = [
+        replace(word, form=UNKNOWN)
+        if draw.random() < UNKNOWN_SHARE and word.form not in PLACEHOLDERS
+        else word
+        for word in example.words
+    ]
+    return replace(example, words=words)
 
 
 def fits(example: Example) -> bool:

@@ -322,9 +322,20 @@ def test_words_of_an_exchange_keep_their_heads_and_names():
 
 
 def test_recombined_examples_are_added_to_the_training_part(published, tmp_path):
-    raw = collect(published, tmp_path / "raw", "geoquery/length_recombined")
-    texts = lines_of(raw / "train.en")
-    assert len(texts) > 20 and texts[20] not in texts[:20] and len(lines_of(raw / "test.en")) == 10
+    raw = collect(published, tmp_path / "raw")
+    train, test = (
+        [lines_of(raw / f"{trees}{name}.en") for trees in ("", "recombined/", "recombined_chain/")]
+        for name in ("train", "test")
+    )
+    assert test[0] == test[1] == test[2] and train[1] == train[2]
+    assert train[1][:20] == train[0] and len(train[1]) > 20
+    new = train[1][20:]
+    assert not set(new) & set(train[0]) and "<unk>" in " ".join(new).split()
+    gold, chain = (
+        list(read_conllu(str(raw / f"{trees}/test.conllu")))
+        for trees in ("recombined", "recombined_chain")
+    )
+    assert list(gold[2].parents) == [0, 3, 1, 3, 4] and list(chain[2].parents) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.long
