@@ -53,8 +53,13 @@ class Unit:
         return (*words, *(part.name for part in renumbered(self.term, self.hole, 0).parts))
 
 
-def recombined(examples: Sequence[Example], count: int, seed: int = 1) -> list[Example]:
-    """Return new examples with different questions, or fewer if no more are found."""
+def recombined(
+    examples: Sequence[Example], count: int, unknown: float = UNKNOWN_SHARE, seed: int = 1
+) -> list[Example]:
+    """Return new examples with different questions, or fewer if no more are found.
+
+    unknown: share of the words that are replaced by the unknown word.
+    """
     draw = random.Random(seed)
     pool: dict[tuple[str, str, str], dict[tuple[str, ...], Unit]] = {}
     for one in examples:
@@ -74,16 +79,16 @@ def recombined(examples: Sequence[Example], count: int, seed: int = 1) -> list[E
         failures += 1
         if new.text not in seen and fits(new):
             seen.add(new.text)
-            found.append(with_unknown(new, draw))
+            found.append(with_unknown(new, unknown, draw))
             failures = 0
     return found
 
 
-def with_unknown(example: Example, draw: random.Random) -> Example:
+def with_unknown(example: Example, share: float, draw: random.Random) -> Example:
     """Replace some words by the unknown word, so that a model learns to read around it."""
     words = [
         replace(word, form=UNKNOWN)
-        if draw.random() < UNKNOWN_SHARE and word.form not in PLACEHOLDERS
+        if draw.random() < share and word.form not in PLACEHOLDERS
         else word
         for word in example.words
     ]
