@@ -358,7 +358,7 @@ def test_from_files_to_a_table(published, tmp_path):
     models = ["walk", "walk_chain", "relative"]
     experiment.start("prepare", "--from", published, "--any-size", "--models", *models)
     how = ["--cpu", "--size", "demo", "--updates", 4, "--last", 1, "--examples", 0]
-    experiment.start("table", "--models", *models, *how, "--", *TINY)
+    experiment.start("table", "--models", *models, *how, "--", *TINY, "--max-tokens", 60)
     text = (experiment.work / "table.md").read_text()
     assert all(f"| `{model}` |" in text for model in models)
     subsets = (experiment.work / "subsets.md").read_text()
