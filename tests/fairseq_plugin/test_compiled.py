@@ -104,7 +104,7 @@ CASES = {
     "sequence": [],
     "structural": FULL_TREE,
     "decoder": CROSS,
-    "several layers": ["--encoder-attention", "window(size=3)@0 + tree_gcn@1 + t5_bias"],
+    "several layers": ["--encoder-attention", "window(size=3)@0 + tree_distance@1 + t5_bias"],
     "block": ["--encoder-attention", "block@0"],
     "learns": ["--encoder-attention", "tree_supervised@1"],
     "stock": ["--arch", "transformer"],
@@ -165,7 +165,7 @@ def test_without_a_compiler_the_training_does_not_start(toy_data, monkeypatch):
 @pytest.mark.long
 def test_a_compiled_training(toy_data, tmp_path):
     """A training that started with --compile goes on without it, and the other way round."""
-    both = [*FULL_TREE, "--dropout", "0", *PADDED, "--update-freq", "2", "--log-interval", "1"]
+    both = [*FULL_TREE, "--dropout", "0", "--update-freq", "2", "--log-interval", "1"]
     losses = {}
     for name, first, second in (("with", ["--compile"], []), ("without", [], ["--compile"])):
         folder = tmp_path / name
