@@ -70,7 +70,7 @@ class CandidateSearch(BeamSearch):
 
 
 class CandidateGenerator(SequenceGenerator):
-    """A generator whose model returns the scores of candidates."""
+    """A generator whose model returns scores of candidates, not of all words."""
 
     all_words: int  # the dictionary itself may grow, because fairseq adds words when it scores
 

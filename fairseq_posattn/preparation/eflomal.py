@@ -79,7 +79,7 @@ def grow_diag_final_and(forward: set[Link], reverse: set[Link]) -> list[Link]:
 
     def grown() -> bool:
         """Add neighbours of all links in order, also of links that are added meanwhile."""
-        before, queue = len(found), sorted(found)  # a sorted list is a heap
+        before, queue = len(found), sorted(found)  # heapq accepts a sorted list as a heap
         while queue:
             at = heappop(queue)
             for down, right in NEIGHBOURS:

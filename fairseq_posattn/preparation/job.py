@@ -138,7 +138,7 @@ class DataOptions(LabelOptions):
         False,
     )
     align: str | None = option(
-        "compute such alignments of the training pairs with eflomal", None, one_of("eflomal")
+        "align the training pairs with eflomal, for --load-alignments", None, one_of("eflomal")
     )
 
 

@@ -192,7 +192,7 @@ def words_of(pieces: str) -> list[str]:
 
 
 def pieces_of(pieces: list[str], text: str, word: int) -> list[int]:
-    """The pieces of a word of a text, by the number of each character's piece and word."""
+    """Return the pieces of a word, found by the piece and the word of each character."""
     of_piece = [k for k, piece in enumerate(pieces) for _ in piece]
     of_word = [k for k, letters in enumerate(text.split()) for _ in letters]
     assert len(of_piece) == len(of_word)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fairseq_posattn.fairseq_plugin.models.fast_linear import Joined
 
 BEAMS = "beams"  # the key of the incremental state
-SENTENCES = "sentences"  # the key of encoder_out with the sentence number of each row
+SENTENCES = "sentences"  # key of encoder_out: the index of the sentence of each row
 FIRST_CAPACITY = 32  # decoding steps
 
 
@@ -42,7 +42,7 @@ class Beams:
     def of(cls, sentences: Tensor) -> Beams | None:
         """Return the beams of a batch, or None if sentences have different numbers of rows.
 
-        sentences: the number of each row's sentence.
+        sentences: the index of the sentence of each row
         """
         size = int(sentences.eq(sentences[0]).sum())
         if len(sentences) % size:
