@@ -12,7 +12,6 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.allowed import Options
 from fairseq_posattn.experiments.commands import Command, Shell
 from fairseq_posattn.experiments.machine import Machine, Share, run_side_by_side, shares
-from fairseq_posattn.experiments.progress_display import ProgressDisplay
 from fairseq_posattn.experiments.recipe import arguments, recipe_file, refuse_chosen
 from fairseq_posattn.experiments.runs import (
     FINISHED,
@@ -22,6 +21,7 @@ from fairseq_posattn.experiments.runs import (
     named_files,
 )
 from fairseq_posattn.experiments.training import train_once
+from fairseq_posattn.files.progress import ProgressDisplay
 from fairseq_posattn.jobs.step_records import Steps
 
 Seeds = Sequence[int]

@@ -4,28 +4,97 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from fairseq_posattn.experiments.commands import Command, Shell
 from fairseq_posattn.experiments.machine import Machine, Share, cores, visible_devices
-from fairseq_posattn.experiments.progress_display import (
-    LogReader,
-    ProgressDisplay,
-    TrainingProgress,
-)
 from fairseq_posattn.experiments.runs import Run, copy_trained
 from fairseq_posattn.files.lock import TRAINING as TRAINING_LOCK
 from fairseq_posattn.files.lock import wait_until_released
+from fairseq_posattn.files.progress import ProgressDisplay
 from fairseq_posattn.files.terminal import size_of
+from fairseq_posattn.scoring.training_log import INSIDE, RESUMED, TRAIN, measured_in
 
 RESET = "reset-dataloader"
 PACKAGES = {"torch": ["torch"], "fairseq": ["ve-fairseq", "fairseq-fixed", "fairseq"]}
 TOTAL = "total-num-update"  # the number of updates over which the learning rate decays
+
+
+class LogReader:
+    """Reads the lines that are appended to a log file after the reader was created."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.place = path.stat().st_size if path.exists() else 0
+        self.rest = ""
+
+    def new_lines(self) -> list[str]:
+        """Return the complete lines appended since the last call."""
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.place)
+                added = file.read()
+        except FileNotFoundError:
+            return []
+        self.place += len(added)
+        *lines, self.rest = (self.rest + added.decode("utf-8", "replace")).split("\n")
+        return lines
+
+
+@dataclass
+class TrainingProgress:
+    """The progress of a training run, read from its log; `str()` formats it for display.
+
+    The remaining time is estimated only from the updates since training was last started or
+    resumed.
+
+    updates: total number of updates, or 0 if it is unknown because of early stopping.
+    """
+
+    updates: int
+    clock: Callable[[], float] = time.monotonic
+    done: int = 0
+    epoch: int = 0
+    first: tuple[float, int] | None = None
+    valid: str = ""
+
+    def read(self, lines: list[str]) -> None:
+        """Update the progress from new lines of the log of fairseq-train."""
+        for line in lines:
+            if resumed := RESUMED.search(line):
+                self.done = int(resumed[1])
+            found = measured_in(line)
+            if found is None:
+                continue
+            self.done = found.update
+            self.first = self.first or (self.clock(), self.done)
+            self.epoch = found.epoch or self.epoch
+            if found.subset not in (INSIDE, TRAIN) and found.loss is not None:
+                self.valid = f"valid loss {found.loss} after {self.done:,}"
+
+    def __str__(self) -> str:
+        if self.updates:
+            parts = [f"update {self.done:,} of {self.updates:,}", self.valid, self.time_left()]
+        else:
+            parts = [f"epoch {self.epoch}, update {self.done:,}", self.valid]
+        return ", ".join(filter(None, parts))
+
+    def time_left(self) -> str:
+        """Return the estimated remaining time, or an empty string if it is unknown."""
+        if self.first is None or self.done <= self.first[1]:
+            return ""
+        begun, updates = self.first
+        pace = (self.clock() - begun) / (self.done - updates)
+        return f"{tqdm.format_interval(pace * max(0, self.updates - self.done))} left"
 
 
 def train_once(

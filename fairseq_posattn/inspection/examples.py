@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import read_lines
-from fairseq_posattn.files.terminal import progress
+from fairseq_posattn.files.progress import Progress
 from fairseq_posattn.inspection.attention import (
     decoder_attention,
     encoder_attention,
@@ -35,7 +35,7 @@ def examples(request: ExampleRequest) -> list[dict[str, Any]]:
     references = read_references(request.references, numbers) if request.references else {}
     return [
         example(subset[number], generator, text, given.get(number), references.get(number))
-        for number in progress(numbers)
+        for number in Progress(numbers)
     ]
 
 

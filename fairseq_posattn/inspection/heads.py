@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairseq_posattn.core.attention import Mechanism
 from fairseq_posattn.core.attention.diagnostics import Diagnostic, diagnostics_of, watch
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.terminal import progress
+from fairseq_posattn.files.progress import Progress
 from fairseq_posattn.inspection.attention import encoder_attention
 from fairseq_posattn.inspection.model import HeadRequest
 from fairseq_posattn.inspection.sentence import SourceSentence, Subset, read_trees
@@ -151,7 +151,7 @@ def heads(request: HeadRequest) -> Heads:
     watch(loaded.model)
     in_decoder = any(isinstance(module, Mechanism) for module in loaded.model.decoder.modules())
     statistics = HeadStatistics()
-    for number in progress(numbers):
+    for number in Progress(numbers):
         source = subset[number]
         weights = encoder_attention(loaded.model, source.sample).astype(np.float64)
         statistics.add(weights)

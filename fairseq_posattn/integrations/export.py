@@ -19,8 +19,8 @@ from fairseq.utils import split_paths
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import folder_written_whole
 from fairseq_posattn.files.files import sha256, write_json
+from fairseq_posattn.files.progress import Progress
 from fairseq_posattn.files.records import as_document
-from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.files.version import code_version
 from fairseq_posattn.inspection.model import Loaded, load
 from fairseq_posattn.integrations.converter import Converter, vocabulary
@@ -141,7 +141,7 @@ def largest_difference(loaded: Loaded, translator: Any, pairs: Sequence[Pair]) -
     For log-probabilities below -1, the relative difference is used, because rounding errors grow
     with their magnitude.
     """
-    ours = np.concatenate([log_probabilities(loaded, pair) for pair in progress(pairs)])
+    ours = np.concatenate([log_probabilities(loaded, pair) for pair in Progress(pairs)])
     scored = translator.score_batch(
         [names(pair.source) for pair in pairs],
         [names(pair.target) for pair in pairs],
@@ -179,7 +179,7 @@ def translated(loaded: Loaded, subset: str, sentences: int) -> Iterator[Pair]:
     loaded.cfg.generation.beam = BEAM
     generator = task.build_generator(models, loaded.cfg.generation)
     sides = [vocabulary(task.source_dictionary), vocabulary(task.target_dictionary)]
-    for number in progress(list(islice(fitting, sentences))):
+    for number in Progress(list(islice(fitting, sentences))):
         sample = dataset.collater([dataset[number]])
         best = task.inference_step(generator, models, sample)[0][0]["tokens"]
         found = (sample["net_input"]["src_tokens"][0].tolist()[:-1], best.tolist()[:-1])

@@ -4,7 +4,7 @@ import codecs
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import folder_written_whole, is_used, leftovers, temp_name
 from fairseq_posattn.files.files import fingerprint, same_number_of_lines
-from fairseq_posattn.files.terminal import Progress, say
+from fairseq_posattn.files.progress import Progress
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.cluster import Cluster
 from fairseq_posattn.jobs.lines import (
     PLAN,
@@ -173,22 +174,23 @@ def do_pending(work: LineWork, cluster: Cluster, wait: bool) -> bool:
 
     A single local worker runs in this process, unless it may use a GPU.
     """
-    jobs, progress = Jobs.of(work.logs), Progress(work.lines, work.lines_done(), "lines")
+    jobs, done = Jobs.of(work.logs), work.lines_done()
     shards = f"{len(work.shards) - len(work.pending())} of {len(work.shards)} shards are done"
-    if progress.done:
-        say(f"{progress.done:,} of {work.lines:,} lines were {work.step.done} before")
+    if done:
+        say(f"{done:,} of {work.lines:,} lines were {work.step.done} before")
     if wait and jobs.queued():
         say(f"waiting for the Slurm jobs of an earlier run; {shards}")
-        return wait_for_slurm(work, jobs, progress)
+        return wait_for_slurm(work, jobs)
     jobs.refuse_if_queued(shards)
     for line in jobs.failures(work):
         say(line)
     if cluster.executor == "local" and (cluster.workers or 1) == 1 and not work.step.on_gpus:
-        for k in work.pending():
-            do_shard(work, k)
-            progress.show(work.lines_done())
+        with progress_of(work) as progress:
+            for k in work.pending():
+                do_shard(work, k)
+                progress.show(work.lines_done())
         return True
-    if run(work, cluster, lambda k: progress.show(work.lines_done())):
+    if run(work, cluster):
         return True
     jobs = Jobs.of(work.logs)
     joins = f", and job {jobs.last.join} joins them" if jobs.last.join else ""
@@ -200,19 +202,24 @@ def do_pending(work: LineWork, cluster: Cluster, wait: bool) -> bool:
         say("run the same command to see their progress, and to resume if some fail")
         return False
     say("waiting for them; if this is interrupted, run the same command to wait again")
-    return wait_for_slurm(work, jobs, progress)
+    return wait_for_slurm(work, jobs)
 
 
-def wait_for_slurm(work: LineWork, jobs: Jobs, progress: Progress) -> bool:
+def progress_of(work: LineWork) -> Progress:
+    return Progress(total=work.lines, done=work.lines_done(), unit="lines")
+
+
+def wait_for_slurm(work: LineWork, jobs: Jobs) -> bool:
     """Wait until the job array has ended; raise an InputError if a shard is unfinished.
 
     The joining job is not waited for, because the caller joins the shards. If a shard is
     unfinished, the joining job is cancelled, because the next run must not find it in the queue.
     """
     began = time.monotonic()
-    while is_queued(jobs, jobs.last.array):
-        time.sleep(min(LONGEST_PAUSE, 1 + (time.monotonic() - began) / 10))
-        progress.show(work.lines_done())
+    with progress_of(work) as progress:
+        while is_queued(jobs, jobs.last.array):
+            time.sleep(min(LONGEST_PAUSE, 1 + (time.monotonic() - began) / 10))
+            progress.show(work.lines_done())
     if pending := work.pending():
         jobs.cancel_join()
         while is_queued(jobs, jobs.last.join):
@@ -235,7 +242,7 @@ def is_queued(jobs: Jobs, job: str | None) -> bool:
         return True
 
 
-def run(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -> bool:
+def run(work: LineWork, cluster: Cluster) -> bool:
     """Process the unfinished shards and return True, or submit them to Slurm and return False."""
     if cluster.executor == "slurm":
         submit(work, cluster)
@@ -244,5 +251,6 @@ def run(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -> boo
         from fairseq_posattn.jobs.ray import run_here
     else:
         from fairseq_posattn.jobs.local import run_here  # multiprocessing would delay --help
-    run_here(work, cluster, on_done)
+    with progress_of(work) as progress:
+        run_here(work, cluster, lambda k: progress.show(work.lines_done()))
     return True

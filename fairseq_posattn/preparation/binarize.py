@@ -27,8 +27,8 @@ from fairseq_posattn.files.paths import (
     refuse_split_path,
     refuse_to_delete,
 )
+from fairseq_posattn.files.progress import Progress
 from fairseq_posattn.files.requests import add_options
-from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.preparation.job import LabelOptions
 from fairseq_posattn.trees.lines import read_trees
 
@@ -66,7 +66,7 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
             check_sentences(name, prefix, args)
             if not args.no_trees:
                 path = f"{prefix}.{args.source_lang}.trees"
-                trees = progress(read_trees(path), same_number_of_lines([path]))
+                trees = Progress(read_trees(path), same_number_of_lines([path]))
                 source = preprocess.dataset_dest_prefix(args, name, args.source_lang)
                 write_tree_file(source, iter(trees), dictionaries)
         add(partial)
@@ -142,7 +142,7 @@ def _check_text(text: str) -> None:
 def _check_pieces(source: str, trees: str) -> None:
     lines = zip(read_lines(source), read_trees(trees), strict=True)
     first: dict[bool, int] = {}  # whether a line has labels -> the first such line
-    for number, (line, (_, counts, labels)) in enumerate(progress(lines), start=1):
+    for number, (line, (_, counts, labels)) in enumerate(Progress(lines), start=1):
         if counts and first.setdefault(labels is not None, number) == number and len(first) == 2:
             raise InputError(
                 f"{trees}:{number}: the line has {'no ' if labels is None else ''}word labels, "

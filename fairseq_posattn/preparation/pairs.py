@@ -7,14 +7,15 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_together, written_whole
 from fairseq_posattn.files.files import count_lines, read_lines, same_number_of_lines
-from fairseq_posattn.files.terminal import progress, say
+from fairseq_posattn.files.progress import Progress
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.lines import Part
 from fairseq_posattn.preparation.job import Limits
 
 
 def rewrite_lines(change: Callable[[str], str], part: Part) -> None:
     with written_whole(part.outputs[0]) as file:
-        for line in progress(read_lines(part.inputs[0])):
+        for line in Progress(read_lines(part.inputs[0])):
             file.write(change(line) + "\n")
 
 

@@ -11,8 +11,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import written_whole
 from fairseq_posattn.files.files import read_lines, same_number_of_lines
 from fairseq_posattn.files.paths import refuse_unwritable
+from fairseq_posattn.files.progress import Progress
 from fairseq_posattn.files.records import one_of, option
-from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.jobs.lines import Part
 from fairseq_posattn.text.parsing.options import root_option
 from fairseq_posattn.text.segmenters import SentencePiece
@@ -101,7 +101,7 @@ def project(inputs: ProjectionInputs, out: str) -> None:
     refuse_unwritable(Path(out))
     sentences = same_number_of_lines(inputs.files)
     with written_whole(out) as file:
-        for tree in progress(projected(inputs), sentences):
+        for tree in Progress(projected(inputs), sentences):
             file.write(tree_line(*tree) + "\n")
 
 

@@ -16,8 +16,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import replaced_whole, written_whole
 from fairseq_posattn.files.files import count_lines, read_lines
 from fairseq_posattn.files.paths import is_stream, refuse_unwritable
+from fairseq_posattn.files.progress import Progress
 from fairseq_posattn.files.records import at_least, between, one_of, option
-from fairseq_posattn.files.terminal import progress
 from fairseq_posattn.jobs.lines import Part
 from fairseq_posattn.text.pipeline import TextConfig
 from fairseq_posattn.text.segmenters import Segmentation, Segmenter, SentencePiece, SubwordNmt
@@ -210,7 +210,7 @@ def apply(segmenter: Segmenter, text: str, out: str) -> None:
     """Segment each line of a text, and write the pieces to `out`."""
     with written_whole(out) as file:
         lines = None if is_stream(Path(text)) else count_lines(text)
-        for number, line in enumerate(progress(read_lines(text), lines), start=1):
+        for number, line in enumerate(Progress(read_lines(text), lines), start=1):
             if isinstance(segmenter, SubwordNmt) and segmenter.separator in line:
                 try:  # a word that ends in the separator would be joined to the next word
                     segmenter.spans(line)

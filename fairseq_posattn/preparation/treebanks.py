@@ -12,9 +12,10 @@ from typing import ClassVar
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import replaced_whole, written_together
 from fairseq_posattn.files.files import open_to_write
+from fairseq_posattn.files.progress import Progress
 from fairseq_posattn.files.records import option
 from fairseq_posattn.files.requests import options_of
-from fairseq_posattn.files.terminal import progress, say
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.preparation.corpus import ALIGN, Treebanks
 from fairseq_posattn.text.parsing.options import root_option
 from fairseq_posattn.trees.conllu import (
@@ -78,7 +79,7 @@ def extract(request: ExtractRequest) -> Extracted:
     files = [f"{request.out}.{kind}" for kind in ("words", "parents", "labels")]
     with written_together(files) as (words, parents, labels):
         found_in = (read_labelled(path, request.several_roots) for path in request.treebanks)
-        for sentence in progress(chain.from_iterable(found_in)):
+        for sentence in Progress(chain.from_iterable(found_in)):
             forms, counts = sentence.words, None
             if request.tokens:
                 forms, counts = sentence.tokens, sentence.words_of_token
@@ -96,7 +97,7 @@ def control_treebank(request: ControlRequest) -> None:
     """Write a copy of a treebank with control trees."""
     sentences, out, control = 0, request.out, request.control
     with replaced_whole(out) as partial, open_to_write(partial) as file:
-        for block in progress(read_blocks(request.treebank)):
+        for block in Progress(read_blocks(request.treebank)):
             lines = controlled(block, control, request.several_roots)
             file.write(("\n".join(lines) + "\n\n").encode())
             sentences += 1
@@ -171,7 +172,7 @@ def write_translated(
     left, kept = LeftOut(), 0
     files = files_of(prefix, languages, aligned)
     with written_together(files) as (trees, words, target, left_out, *alignments):
-        for block in progress(read_blocks(source)):
+        for block in Progress(read_blocks(source)):
             sentence = parse_block(block, several_roots)
             if others:
                 name = name_of(block, align_by, seen)

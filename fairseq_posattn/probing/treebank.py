@@ -10,7 +10,8 @@ import torch
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.files import sha256
-from fairseq_posattn.files.terminal import progress, say
+from fairseq_posattn.files.progress import Progress
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.files.version import __version__
 from fairseq_posattn.inspection.attention import shows_attention
 from fairseq_posattn.probing.agreement import Agreement, best_heads, best_offsets, head_agreement
@@ -156,6 +157,6 @@ class TreebankProbing(Probing):
 
 def agreement(part: WordPart) -> Agreement:
     found, every = Agreement(), part.encoder.weights_of(part.lines, part.trees)
-    for number, weights in progress(every, total=len(part.gold)):
+    for number, weights in Progress(every, total=len(part.gold)):
         found.add(weights, part.counts[number], part.words[number])
     return found

@@ -27,7 +27,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import full_disk_named
 from fairseq_posattn.files.files import read_lines
 from fairseq_posattn.files.lock import locked
-from fairseq_posattn.files.terminal import progress, say
+from fairseq_posattn.files.progress import Progress
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.jobs.step_records import StepRecord
 from fairseq_posattn.probing.encoding import Batch, SentenceEncoder
 from fairseq_posattn.text.live.segmented import SegmentedLine
@@ -71,7 +72,7 @@ def make(path: Path, about: dict[str, Any], sentences: int, rows: int, encode: E
         vectors = open_memmap(growing, mode="r+")
     else:
         note.unlink(missing_ok=True)
-    for start in progress(range(begin, sentences, CHUNK), unit=" chunks"):
+    for start in Progress(range(begin, sentences, CHUNK), unit="chunks"):
         end = min(start + CHUNK, sentences)
         for places, found in encode(start, end):
             if vectors is None:

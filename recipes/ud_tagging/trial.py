@@ -18,12 +18,12 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.progress_display import ProgressDisplay
 from fairseq_posattn.experiments.recipe_content import Options, TrialRow
 from fairseq_posattn.experiments.runs import Run
 from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.files.atomic import replaced_whole, written_whole
 from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.files.progress import ProgressDisplay
 from fairseq_posattn.files.records import ABSENT, Open, as_document, as_record
 from fairseq_posattn.scoring.inspection_record import Number, Whole
 from fairseq_posattn.scoring.tables import NONE, Cell, Table, mean_cell, p_value

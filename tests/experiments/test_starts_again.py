@@ -1,6 +1,5 @@
 """A recipe that is started again while a training of it still runs, or after it was killed."""
 
-import io
 import subprocess
 import sys
 import threading
@@ -12,9 +11,9 @@ import torch
 
 from fairseq_posattn.experiments.commands import CommandFailed, Shell
 from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.progress_display import ProgressDisplay
 from fairseq_posattn.experiments.runs import Run, RunRecord
 from fairseq_posattn.experiments.training import train_once
+from fairseq_posattn.files.progress import ProgressDisplay
 
 HOLD = """
 import sys, time
@@ -29,7 +28,7 @@ ONCE = "import sys; file = open(sys.argv[1], 'x')"  # a second time it fails
 
 @pytest.fixture
 def display() -> ProgressDisplay:
-    return ProgressDisplay(io.StringIO())
+    return ProgressDisplay()
 
 
 @pytest.fixture
@@ -79,21 +78,21 @@ def test_a_signal_ends_the_waiting(display, run, holder):
         train(display, run, shell)
 
 
-def test_two_at_once_train_once(display, run):
+def test_two_at_once_train_once(display, run, capsys):
     threads = [threading.Thread(target=train, args=(display, run)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    printed = display.out.getvalue()
+    printed = capsys.readouterr().err
     assert printed.count("starts training") == 1
     assert printed.count("already trained (") == 1
 
 
-def test_where_a_training_continues_is_told(display, run):
+def test_where_a_training_continues_is_told(display, run, capsys):
     """The save of checkpoint_last.pt may have been interrupted."""
     for name, update in (("checkpoint_last.pt", 300), ("checkpoint_1_381.pt", 381)):
         state = {"optimizer_history": [{"num_updates": update}]}
         torch.save(state, run.folder / name)
     train(display, run)
-    assert f"continues from update 381 in {run.folder}" in display.out.getvalue()
+    assert f"continues from update 381 in {run.folder}" in capsys.readouterr().err

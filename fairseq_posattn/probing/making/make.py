@@ -8,8 +8,9 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import folder_written_whole
 from fairseq_posattn.files.files import fingerprint, open_to_write, write_json
+from fairseq_posattn.files.progress import Progress
 from fairseq_posattn.files.records import Open, as_document, one_of, read_record
-from fairseq_posattn.files.terminal import progress, say
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.files.version import __version__
 from fairseq_posattn.probing.making.corpus import Counts, Shown
 from fairseq_posattn.probing.making.sample import Kept, Sample
@@ -100,7 +101,7 @@ def make(
 
 def sentences(corpora: Sequence[str], several_roots: str) -> Iterator[Shown]:
     blocks = (block for corpus in corpora for block in read_blocks(corpus))
-    for found in progress(blocks):
+    for found in Progress(blocks):
         yield Shown.of(parse_all_columns(found, several_roots))
 
 

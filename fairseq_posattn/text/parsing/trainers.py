@@ -14,7 +14,7 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files.atomic import replaced_whole
-from fairseq_posattn.files.terminal import Progress
+from fairseq_posattn.files.progress import Progress
 from fairseq_posattn.jobs.local import be_worker, interrupts_blocked
 from fairseq_posattn.text.parsing.treebank import Corpus
 
@@ -115,13 +115,13 @@ def run_trainer(processor: str, options: list[str], log: Path, name: str) -> Non
             trainer.join(SECONDS_BETWEEN_LOOKS)
             if found := last_step(log):
                 step, steps = found
-                progress = progress or Progress(steps, step, "steps", f"{name}: ")
+                progress = progress or Progress(total=steps, done=step, unit="steps", desc=name)
                 progress.show(step)
     finally:
         trainer.kill()
         trainer.join()
         if progress:
-            progress.stop()
+            progress.close()
     with contextlib.suppress(EOFError):  # raised if the trainer sent no error
         raise receiver.recv()
     if trainer.exitcode:

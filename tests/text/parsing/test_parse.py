@@ -473,7 +473,7 @@ def assert_one_line(result, *expected: str) -> None:
     """
     assert result.returncode == 1, result.stdout
     *progress, line = result.stdout.splitlines()
-    assert all("lines/s" in said for said in progress), result.stdout
+    assert all(" lines/s]" in said for said in progress), result.stdout
     assert line.startswith("error: ")
     for part in expected:
         assert part in line
