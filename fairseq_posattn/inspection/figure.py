@@ -22,12 +22,13 @@ from fairseq_posattn.files.paths import refuse_unwritable
 from fairseq_posattn.inspection.page import page
 from fairseq_posattn.inspection.picture import Picture
 from fairseq_posattn.inspection.plotting import (
-    BELOW_TREE,
     INK,
+    MARGIN,
     SOFT,
     STYLE,
+    UNIT,
     Canvas,
-    TreeOfFigure,
+    draw_tree,
     import_matplotlib,
     matplotlib_with,
     printable,
@@ -48,7 +49,7 @@ EAST_ASIAN = (
     *("Malgun Gothic", "NanumGothic", "Droid Sans Fallback", "Arial Unicode MS"),
 )
 LINE = 0.175  # height of a line of text
-SPACE = 0.1  # space below the lines of text
+SPACE = 0.1  # space below the lines of text and the tree
 LETTERS = 15.5  # characters per inch at size 8; slightly fewer than fit
 WIDTH = 8.0  # 800 pixels, unless the words need more space
 LABEL_LETTER, LONGEST = 0.063, 14  # width of a character in labels; maximum length of a label
@@ -140,16 +141,17 @@ def sheet(picture: Picture) -> Figure:
     columns = 1 + max(panel.column for row in picture.rows for panel in row.panels)
     grid = Grid(words, columns)
     lines = list(header(picture, grid.width))
-    tree = picture.tree and TreeOfFigure(picture.tree, grid.width - 2 * SIDE)
+    tree = picture.tree
+    scale = min(1 / UNIT, (grid.width - 2 * SIDE) / (MARGIN + tree.width)) if tree else 0
     heights = [height for _, height, _ in lines] + [SPACE]
-    heights += [tree.height + BELOW_TREE] if tree else []
+    heights += [scale * tree.height + SPACE] if tree else []
     canvas = Canvas(grid.width, sum(heights + [grid.row_height] * len(picture.rows)))
     y = 0.0
     for text, height, style in lines:
         canvas.text(SIDE, y + 0.06, text, **style)
         y += height
     if tree:
-        tree.draw(canvas, y + SPACE, SIDE)
+        draw_tree(canvas, SIDE, y + SPACE, tree, scale)
     y = sum(heights)
     for row, limit in zip(picture.rows, limits(picture.rows), strict=True):
         grid.draw(canvas, y, row, limit)

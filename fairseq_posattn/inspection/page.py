@@ -1,4 +1,4 @@
-"""Write a picture as an HTML page with tables of coloured cells, without scripts.
+"""Write a picture as an HTML page with tables of coloured cells and an SVG tree, without scripts.
 
 The cells contain the values as text, so that screen readers can read them.
 """
@@ -6,14 +6,16 @@ The cells contain the values as text, so that screen readers can read them.
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairseq_posattn.inspection.picture import Picture
-from fairseq_posattn.inspection.plotting import printable, tree_svg
+from fairseq_posattn.inspection.plotting import printable
 from fairseq_posattn.inspection.rows import Kind, Panel, limits, scale_labels
+from fairseq_posattn.trees.drawing import TreeLayout
 
 PAGE = Path(__file__).with_name("page")
 
@@ -86,3 +88,23 @@ def number(value: float) -> str:
     short = ".2f" if abs(value) >= 0.01 else ".1g"
     text = str(value) if isinstance(value, int) else f"{value:{short}}"
     return text.replace("-", "−")
+
+
+def tree_svg(layout: TreeLayout) -> str:
+    """Return a dependency tree as an SVG element, in which all text is escaped."""
+    width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
+    size = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
+    about = {"class": "tree", **size, "role": "img", "aria-label": "dependency tree"}
+    svg = ElementTree.Element("svg", about)
+    for edge, shapes in layout.groups():
+        about = {"class": "arc root"}
+        if edge and edge[0]:
+            about = {"class": "arc", "data-parent": str(edge[0]), "data-child": str(edge[1])}
+        group = ElementTree.SubElement(svg, "g", about) if edge else svg
+        for kind, points, text in shapes:
+            _, x, y = points[0]
+            place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": "middle"}
+            path = {"d": "".join(f"{letter}{x:.1f} {y:.1f}" for letter, x, y in points)}
+            tag, where = ("path", path) if text is None else ("text", place)
+            ElementTree.SubElement(group, tag, {"class": kind, **where}).text = text
+    return ElementTree.tostring(svg, encoding="unicode")

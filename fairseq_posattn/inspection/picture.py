@@ -183,7 +183,7 @@ def about(mechanisms: Sequence[Mechanism]) -> tuple[About, ...]:
 def layout_of(sentence: Sentence, mechanisms: Sequence[Mechanism]) -> TreeLayout | None:
     """Return the layout of the tree, or None if there is no tree or no mechanism reads it."""
     reads = any(one.needs_tree or one.learns_from_trees for one in mechanisms)
-    if sentence.parents is None or not reads:
+    if not sentence.parents or not reads:
         return None
     relations = sentence.relations and [printable(name) for name in sentence.relations]
     return TreeLayout([*map(printable, sentence.words)], sentence.parents, relations)

@@ -13,8 +13,7 @@ from fairseq_posattn.files.atomic import written_whole
 from fairseq_posattn.files.lock import locked
 from fairseq_posattn.files.records import as_document
 from fairseq_posattn.files.terminal import visible
-from fairseq_posattn.inspection.page import render
-from fairseq_posattn.inspection.plotting import tree_svg
+from fairseq_posattn.inspection.page import render, tree_svg
 from fairseq_posattn.report import head_maps, score_tables, sections
 from fairseq_posattn.report.drawing import styles_of
 from fairseq_posattn.report.figures import Plotter

@@ -1,12 +1,14 @@
-"""Compute layouts of trees: text indented by depth, or arcs above a row of words.
+"""Compute drawings of trees: text indented by depth, or arcs above a row of words.
 
-All pictures with arcs use the coordinates of `TreeLayout`.
+All pictures with arcs draw the shapes of `TreeLayout`.
 """
 
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from math import copysign
+from typing import NamedTuple
 
 from fairseq_posattn.files.terminal import visible
 from fairseq_posattn.trees.sentence import numbered
@@ -14,6 +16,10 @@ from fairseq_posattn.trees.sentence import numbered
 LETTER, LABEL_LETTER = 8.0, 6.2  # widths of letters, slightly more than most fonts need
 GAP, STEP, SIDE = 16, 6, 10  # spaces between words, between starts of arcs, at the edges
 RADIUS = 13  # of the corners of an arc
+LEVEL, LABELLED_LEVEL = 20, 27  # heights of a level of arcs, without and with labels
+ROOT = 38  # height above the arcs, for the root's arrow and its label
+WORDS, DEPTHS, BOTTOM = 19, 40, 48  # below the arcs: baselines of words and depths, lower edge
+Point = tuple[str, float, float]  # x and y after the letter that precedes them in an SVG path
 
 
 def depths(parents: Sequence[int]) -> list[int]:
@@ -68,8 +74,21 @@ def width_of(text: str, letter: float) -> float:
     return letter * (len(text) + 0.9 * wide)
 
 
+class Shape(NamedTuple):
+    """A line, a head (of an arrow), or a text (word, depth or relation).
+
+    points: a path. A text is centred at its only point, which is on the baseline.
+    """
+
+    kind: str
+    points: Sequence[Point]
+    text: str | None = None
+
+
 class TreeLayout:
-    """Coordinates of a tree that is drawn as a row of words with arcs from parents to children.
+    """The shapes of a tree that is drawn as a row of words with arcs from parents to children.
+
+    The coordinates are pixels of an SVG element, measured from its upper left corner.
 
     If the spans of two arcs overlap, the longer arc is drawn above the shorter one, on a higher
     level. An arc starts next to the centre of its parent. Longer arcs start closer to the centre,
@@ -83,13 +102,46 @@ class TreeLayout:
 
         relations: the label of the arc to each word, or None if the arcs have no labels.
         """
-        self.words, self.relations = words, relations
+        self.words, self.relations = words, relations or [""] * len(words)
         self.depths = depths(parents)
         self.roots = [word for word, parent in enumerate(parents) if not parent]
         self.arcs = arcs_of(parents)
-        self.levels = max((arc.level for arc in self.arcs), default=0)
         self.offsets = self.starts_beside_middles()
         self.places = self.middles()
+        self.level = LABELLED_LEVEL if relations else LEVEL
+        self.feet = ROOT + self.level * max((arc.level for arc in self.arcs), default=0)
+        self.width = self.places[-1] + max(width_of(words[-1], LETTER) / 2, 30) + SIDE
+        self.height = self.feet + BOTTOM
+
+    def groups(self) -> Iterator[tuple[tuple[int, int] | None, list[Shape]]]:
+        """Yield the parent and child of each edge with its shapes, then None with the other texts.
+
+        Words are numbered from 1, and the parent of the root is 0.
+        """
+        feet = self.feet
+        for root in self.roots:
+            x = self.places[root]
+            label = Shape("relation", [("M", x, 10)], self.relations[root] or "root")
+            yield (0, root + 1), [*self.arrow(x, ("M", x, 14)), label]
+        for arc in self.arcs:
+            start, end = self.ends(arc)
+            top = feet - self.level * arc.level
+            side, turn = top + RADIUS, copysign(RADIUS, end - start)
+            up = ("M", start, feet), ("L", start, side), ("Q", start, top), (" ", start + turn, top)
+            down = ("L", end - turn, top), ("Q", end, top), (" ", end, side)
+            shapes = self.arrow(end, *up, *down)
+            if name := self.relations[arc.child]:
+                shapes.append(Shape("relation", [("M", (start + end) / 2, top + 3.5)], name))
+            yield (arc.parent + 1, arc.child + 1), shapes
+        for x, word, depth in zip(self.places, self.words, self.depths, strict=True):
+            yield None, [Shape("word", [("M", x, feet + WORDS)], word)]
+            yield None, [Shape("depth", [("M", x, feet + DEPTHS)], str(depth))]
+
+    def arrow(self, x: float, *line: Point) -> list[Shape]:
+        """Return a line, continued down to an arrow head at `x`, and this head."""
+        y = self.feet
+        head = [("M", x, y), ("L", x - 3.6, y - 7.5), ("Q", x, y - 5.9), (" ", x + 3.6, y - 7.5)]
+        return [Shape("line", [*line, ("L", x, y - 5)]), Shape("head", head)]
 
     def ends(self, arc: Arc) -> tuple[float, float]:
         return self.places[arc.parent] + self.offsets[arc], self.places[arc.child]
@@ -110,14 +162,12 @@ class TreeLayout:
         halves = [max(width_of(word, LETTER), LETTER) / 2 for word in self.words]
         for arc, offset in self.offsets.items():
             halves[arc.parent] = max(halves[arc.parent], abs(offset) + 2)
-        places = [SIDE + halves[0]] if self.words else []
+        places = [SIDE + halves[0]]
         for left, right in pairwise(range(len(self.words))):
             place = places[left] + halves[left] + GAP + halves[right]
             for arc in self.arcs:
                 if arc.span[1] == right:
-                    label = (
-                        width_of(self.relations[arc.child], LABEL_LETTER) if self.relations else 0
-                    )
+                    label = width_of(self.relations[arc.child], LABEL_LETTER)
                     start = places[arc.span[0]] + abs(self.offsets[arc])
                     place = max(place, start + label + 2 * RADIUS)
             places.append(place)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.inspection.figure import sheet
+from fairseq_posattn.inspection.page import tree_svg
 from fairseq_posattn.inspection.picture import make_picture
-from fairseq_posattn.inspection.plotting import tree_svg
 from fairseq_posattn.report import figures
 from fairseq_posattn.trees.drawing import TreeLayout
 from fairseq_posattn.trees.sentence import Sentence

@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.inspection.plotting import tree_svg
+from fairseq_posattn.inspection.page import tree_svg
 from fairseq_posattn.report.drawing import styles_of
 from fairseq_posattn.report.systems import read_systems
 from fairseq_posattn.trees.drawing import TreeLayout, arcs_of
@@ -187,7 +187,7 @@ def test_arcs(parents):
             assert a.level > b.level
 
 
-PATH = re.compile(r"M([\d.]+) ([\d.]+)V[\d.]+Q[\d.]+ ([\d.]+) .*Q([\d.]+) [\d.]+ [\d.]+")
+PATH = re.compile(r"M([\d.]+) ([\d.]+)L[\d.]+ [\d.]+Q[\d.]+ ([\d.]+) .*Q([\d.]+) [\d.]+ [\d.]+")
 
 
 def segments(parents, words):
