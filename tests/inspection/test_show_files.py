@@ -107,20 +107,21 @@ def test_letters_that_the_font_lacks(show, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("specification", "words"), [("tree_relative", 12), ("window(across=3) + temperature", 1)]
+    ("specification", "words"),
+    [("tree_relative", 12), ("deps_san", 40), ("window(across=3) + temperature", 1)],
 )
 def test_no_text_leaves_the_sheet_or_covers_another(specification, words):
-    """Titles, labels of panels and names of words, measured as they are drawn."""
+    """Titles, labels, words and the texts of a tree, measured as they are drawn."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     names = [f"Wort{k}" * (1 + k % 2) for k in range(words)]
-    picture = make_picture(specification, Sentence(names, [0] + [1] * (words - 1)))
-    figure = sheet(picture)
+    parents, relations = [0] + [1] * (words - 1), ["acl:relcl"] * words
+    figure = sheet(make_picture(specification, Sentence(names, parents, relations=relations)))
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw_without_rendering()
     texts = list(figure.texts)
     for axes in figure.axes:
-        texts += axes.get_xticklabels() + axes.get_yticklabels()
+        texts += axes.texts + axes.get_xticklabels() + axes.get_yticklabels()
     boxes = [text.get_window_extent(renderer) for text in texts if text.get_text()]
     width, height = figure.get_size_inches() * figure.dpi
     for box in boxes:
