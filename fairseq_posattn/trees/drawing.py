@@ -86,9 +86,7 @@ class Shape(NamedTuple):
 
 
 class TreeLayout:
-    """The shapes of a tree that is drawn as a row of words with arcs from parents to children.
-
-    The coordinates are pixels of an SVG element, measured from its upper left corner.
+    """The shapes of a row of words with arcs from parents to children, in pixels of an SVG element.
 
     If the spans of two arcs overlap, the longer arc is drawn above the shorter one, on a higher
     level. An arc starts next to the centre of its parent. Longer arcs start closer to the centre,
