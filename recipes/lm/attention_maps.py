@@ -19,7 +19,10 @@ from torch import Tensor
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.files import command_line
 from fairseq_posattn.files.atomic import replaced_whole
+from fairseq_posattn.inspection.figure import draw_matrix
 from fairseq_posattn.inspection.model import load
+from fairseq_posattn.inspection.plotting import STYLE, import_matplotlib, matplotlib_with
+from fairseq_posattn.inspection.rows import Kind, Panel
 
 INCHES_OF_A_WORD, MARGIN = 0.22, 1.4
 
@@ -36,28 +39,17 @@ def weights_of(model, path: Path, tokens: Tensor) -> Tensor:
 
 def draw(panels: dict[str, Tensor], read: list[str], predicted: list[str], path: Path) -> None:
     """Draw the attention weights of one sentence, one panel per model."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     side = MARGIN + INCHES_OF_A_WORD * len(read)
-    figure, axes = pyplot.subplots(
-        1, len(panels), figsize=(side * len(panels), side), squeeze=False, layout="constrained"
-    )
-    for axis, (title, weights) in zip(axes[0], panels.items(), strict=True):
-        axis.imshow(weights, cmap="Blues", vmin=0, vmax=1)
-        axis.set_xticks(range(len(read)), plain(read), rotation=90, fontsize=8)
-        axis.set_yticks(range(len(predicted)), plain(predicted), fontsize=8)
-        axis.set(title=title, xlabel="read", ylabel="predicted")
-    with replaced_whole(path) as partial:
+    with matplotlib_with(STYLE) as matplotlib, replaced_whole(path) as partial:
+        figure = matplotlib.figure.Figure((side * len(panels), side), layout="constrained")
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axis, (title, weights) in zip(axes, panels.items(), strict=True):
+            draw_matrix(axis, Panel(title, 0, weights.numpy()), Kind.WEIGHTS, limit=1)
+            middles = [k + 0.5 for k in range(len(read))]
+            axis.set_xticks(middles, read, rotation=90)
+            axis.set_yticks(middles, predicted)
+            axis.set(title=title, xlabel="read", ylabel="predicted", aspect="equal")
         figure.savefig(partial, format="png", dpi=100)
-    pyplot.close(figure)
-
-
-def plain(words: list[str]) -> list[str]:
-    """Escape dollar signs, which start formulas in matplotlib."""
-    return [word.replace("$", r"\$") for word in words]
 
 
 def chosen(dataset, split: str, numbers: list[int] | None, first: int, end: int) -> list[int]:
@@ -102,12 +94,7 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if a GPU is available")
     parser.add_argument("--out", type=Path, required=True, help="folder for the figures")
     arguments = parser.parse_args()
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise InputError(
-            "matplotlib is not installed; run pip install 'fairseq_posattn[lab]'"
-        ) from None
+    import_matplotlib()
     draw_all(arguments)
 
 
