@@ -23,13 +23,12 @@ from fairseq_posattn.files.terminal import say, visible
 def experiment_of(request: step.OnRecipe) -> Any:
     """Return the experiment; raise an InputError if the options do not match its recipe."""
     from fairseq_posattn.experiments.recipe import recipe_file
-    from fairseq_posattn.experiments.translation import Translation
-    from fairseq_posattn.experiments.trials import trial_class
+    from fairseq_posattn.experiments.translation import experiment_class
 
     file = recipe_file(request.recipe)
     if not (request.work or file.parent / "work").exists():
         say_whose_code_runs(file.parent)
-    experiment = (trial_class(file) or Translation)(request)
+    experiment = experiment_class(file)(request)
     experiment.shell.act(lambda: experiment.work.mkdir(parents=True, exist_ok=True))
     return experiment
 
@@ -37,7 +36,7 @@ def experiment_of(request: step.OnRecipe) -> Any:
 def say_whose_code_runs(folder: Path) -> None:
     """Warn that the Python files of a recipe run with all of the user's permissions."""
     from fairseq_posattn.experiments.corpora import SPECIAL
-    from fairseq_posattn.experiments.trials import TRIAL
+    from fairseq_posattn.experiments.experiment import TRIAL
 
     for path in (folder / TRIAL, folder / SPECIAL):
         if path.exists():
@@ -70,13 +69,11 @@ def evaluate(experiment: Any, request: step.Evaluate) -> None:
     if request.run and (request.seeds or request.seed != 1):
         raise InputError("--run selects a single run; leave out --seed and --seeds")
     if request.run:
-        size = experiment.named(request.run).record.size
-    baseline = request.baseline and experiment.row(request.baseline, size)
-    if request.run:
-        experiment.evaluate(None, [experiment.named(request.run)], baseline)
-        return
-    row = row_of(experiment, request, size)
-    experiment.evaluate(row, experiment.trained(row, request.all_seeds), baseline)
+        runs = [experiment.named(request.run)]
+        size = runs[0].record.size
+    else:
+        runs = experiment.trained(row_of(experiment, request, size), request.all_seeds)
+    experiment.evaluate(runs, request.baseline and experiment.row(request.baseline, size))
 
 
 def table(experiment: Any, request: step.Table) -> None:

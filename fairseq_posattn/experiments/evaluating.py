@@ -15,7 +15,7 @@ from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.preparing import check_texts
 from fairseq_posattn.experiments.recipe import arguments
 from fairseq_posattn.experiments.runs import Run, fingerprints
-from fairseq_posattn.experiments.translation_setup import TranslationSetup
+from fairseq_posattn.experiments.workspace import Workspace
 from fairseq_posattn.fairseq_plugin.requests import AverageRequest
 from fairseq_posattn.files.files import count_lines
 from fairseq_posattn.files.requests import command_of
@@ -23,9 +23,7 @@ from fairseq_posattn.inspection.model import ExampleRequest, HeadRequest
 from fairseq_posattn.scoring.generate_log import TranslationsRequest
 
 
-def evaluate(
-    setup: TranslationSetup, run: Run, examples: int, machine: Machine, share: Share
-) -> None:
+def evaluate(setup: Workspace, run: Run, examples: int, machine: Machine, share: Share) -> None:
     """Average checkpoints and translate the test sets; steps that are complete are skipped.
 
     examples: number of sentences whose trees and attention are stored for the report.
@@ -37,7 +35,7 @@ def evaluate(
     setup.progress.finish(run.name)
 
 
-def check_dictionaries(setup: TranslationSetup, run: Run) -> None:
+def check_dictionaries(setup: Workspace, run: Run) -> None:
     """Raise an InputError if the dictionaries in the data have changed since a run was trained.
 
     The label dictionaries may differ if the run is tested with different trees from those used for
@@ -46,7 +44,7 @@ def check_dictionaries(setup: TranslationSetup, run: Run) -> None:
     content, record = setup.content, run.record
     names = [f"dict.{language}.txt" for language in (content.source, content.target)]
     names = names if record.tested else ["dict.*.txt"]
-    for name, state in fingerprints(setup.shards(record.test_trees), names).items():
+    for name, state in fingerprints(setup.shards_of(record.test_trees), names).items():
         if record.files.get(name) != state:
             raise InputError(
                 f"{run.folder}: {name} in the data folder has changed since this run was trained; "
@@ -57,13 +55,13 @@ def check_dictionaries(setup: TranslationSetup, run: Run) -> None:
 class Evaluation:
     """The evaluation of one run on the given GPUs or processes."""
 
-    def __init__(self, setup: TranslationSetup, run: Run, machine: Machine, share: Share):
+    def __init__(self, setup: Workspace, run: Run, machine: Machine, share: Share):
         self.setup, self.run, self.machine, self.share = setup, run, machine, share
         self.shell, self.content = setup.shell, setup.content
         self.averaged = run.folder / "averaged.pt"
-        self.data = setup.first_shard(run.record.test_trees)
+        self.data = setup.shards_of(run.record.test_trees)[0]
         # label dictionaries of the training data, needed only for tests with other trees
-        trained = setup.first_shard(run.record.trees)
+        trained = setup.shards_of(run.record.trees)[0]
         self.labels = trained if run.record.tested else None
         self.decoding: dict[str, Any] = {
             "beam": self.content.evaluation.beam,

@@ -1,196 +1,152 @@
-"""The base class of experiments, with the steps train, evaluate, table and sweep."""
+"""Train and test the models of a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.allowed import Options
-from fairseq_posattn.experiments.commands import Command, Shell
+from fairseq_posattn.experiments.commands import called
 from fairseq_posattn.experiments.machine import Machine, Share, run_side_by_side, shares
-from fairseq_posattn.experiments.recipe import arguments, recipe_file, refuse_chosen
-from fairseq_posattn.experiments.runs import (
-    FINISHED,
-    Run,
-    RunRecord,
-    fingerprints,
-    named_files,
-)
+from fairseq_posattn.experiments.recipe import FILE, refuse_unknown
+from fairseq_posattn.experiments.recipe_content import Row
+from fairseq_posattn.experiments.runs import FINISHED, RECORD, Run, runs_in
 from fairseq_posattn.experiments.training import train_once
-from fairseq_posattn.files.progress import ProgressDisplay
-from fairseq_posattn.jobs.step_records import Steps
+from fairseq_posattn.experiments.training_options import command_of, run_of
+from fairseq_posattn.experiments.workspace import Workspace
+from fairseq_posattn.files.files import read_json, write_json
+from fairseq_posattn.files.version import code_version
+from fairseq_posattn.scoring.tables import Table, markdown, write_tables
 
 Seeds = Sequence[int]
-OURS = {  # options that an experiment sets itself, and what to do instead
-    "--seed": "use --seed or --seeds before --",
-    "--max-update": "use --updates before --",
-    "--save-dir": "use --work before --",
-}
+Results = dict[tuple[str, str], list[dict[str, Any]]]  # model and corpus -> one result per seed
+AGAIN = "delete it and start the recipe again"
+TRIAL, RESULT = "trial.py", "result.json"
 
 
-class Experiment:
+class Experiment(Workspace):
     """Trains and tests the models of a recipe with one or more seeds.
 
-    Translation recipes use the subclass `Translation`; recipes for other tasks define a subclass of
-    `Trial`. A subclass implements the methods below, and `rows` and `row`, which return the
-    `[[models]]` entries of recipe.toml.
+    The trial.py of a recipe derives its class `Recipe` from this class. `Recipe` must implement
+    `data`, `test` and `tables`. It may override the other methods of the first part. Recipes
+    without a trial.py use the subclass `Translation`.
 
-    without: error messages for options that the subclass does not support, by OPTION or
-        STEP.OPTION. In a message, {} is replaced by the value of the option and {name} by the name
-        of the recipe.
+        class Recipe(Experiment):
+            def data(self, corpus, seed):
+                return self.work / "data" / corpus
+
+            def test(self, run, corpus, machine, share):
+                self.program("validate", {"path": run.folder / "checkpoint_best.pt"}, ...)
+                return {"accuracy": ...}
+
+            def tables(self, rows, results, baseline):
+                return [Table(...)]
+
+    The record of a run stores the name of the corpus as `size`.
     """
 
-    without: Mapping[str, str] = {}
-    read_in_training: Sequence[str] = ("train.*", "valid.*", "dict*.txt")
+    # Methods that a recipe can override
 
-    def __init__(self, request: Any):
-        """Create the experiment for a step of a recipe, such as `Table(recipe="toy")`."""
-        self.file = recipe_file(request.recipe)
-        self.folder = self.file.parent
-        self.work = (request.work or self.folder / "work").absolute()
-        self.settings = request
-        self.machine = replace(
-            request.machine,
-            tokens=getattr(request, "tokens", None),
-            precision=getattr(request, "precision", None),
-            dry_run=request.dry_run,
-        )
-        self.shell, self.progress = Shell(request.dry_run), ProgressDisplay()
-        self.steps: dict[tuple[Path, str], Steps] = {}
-        self.refuse(request.command.split()[-1], vars(request))
-
-    @property
-    def name(self) -> str:
-        return self.folder.name
-
-    @property
-    def runs(self) -> Path:
-        return self.work / "runs"
-
-    def refuse(self, step: str, asked: Mapping[str, Any]) -> None:
-        """Raise an InputError if an option is set that this kind of recipe does not support."""
-        for option, told in self.without.items():
-            of_step, _, name = option.rpartition(".")
-            value = asked.get(name)
-            if value and of_step in ("", step):
-                shown = " ".join(value) if isinstance(value, list) else value
-                raise InputError(told.format(shown, name=self.name))
-
-    # What subclasses implement
-
-    def planned(self, rows: Sequence[Any], seeds: Seeds) -> list[tuple[Any, Run]]:
-        """Make sure that the data exist, and return one (model, run) pair per model and seed."""
+    def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
+        """Test a trained model; return its results for the tables, as JSON values."""
         raise NotImplementedError
 
-    def command_of(self, row: Any, run: Run, machine: Machine) -> Command:
-        """Return the command that trains a run."""
+    def tables(self, rows: Sequence[Row], results: Results, baseline: str) -> list[Table]:
+        """Return the result tables; `results` contains one return value of `test` per seed."""
         raise NotImplementedError
 
-    def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
-        """Test a run unless it has been tested already.
+    def draw(self, rows: Sequence[Row], results: Results, runs: dict[str, list[Run]]) -> None:
+        """Plot the results; `runs` contains the runs of each model."""
 
-        shown: whether to store examples for the report, which is done for one seed per model.
-        """
-        raise NotImplementedError
+    def corpora(self) -> list[str]:
+        """Return the names of the corpora whose data are complete."""
+        stamps = sorted((self.work / "steps").glob("*.json"))
+        return [path.stem for path in stamps if "outputs" in read_json(path, AGAIN)]
 
-    def show(self, row: Any, runs: Sequence[Run], others: Sequence[Run]) -> None:
-        """Print the scores of a model.
-
-        others: runs of a baseline to compare with; may be empty.
-        """
-        raise NotImplementedError
-
-    def write(self, rows: Sequence[Any], runs: Sequence[Run], baselines: Sequence[str]) -> None:
-        """Write and print the result tables of the runs."""
-        raise NotImplementedError
-
-    # What subclasses may override
-
-    def sweep(self, size: str | None, seeds: Seeds) -> None:
-        """Train and evaluate a model with several values of an option, and plot the scores."""
+    def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
+        """Create the data of recipes that have a step `prepare`."""
         raise InputError(
-            f"{self.folder}: the recipe has no [sweep] table; add one to its recipe.toml"
+            f"{self.name} has no step prepare, because it makes its data itself; run "
+            f"{called('table', self.name)}"
         )
+
+    def make_data(self, row: Row, seed: int) -> None:
+        """Create the data of a run; the default method only checks that the data exist."""
+        data = self.shards(row, seed)[0]
+        if not self.shell.is_there(data):
+            step = called("prepare", self.recipe.called)
+            raise InputError(f"{data}: no data; run {step} first")
+
+    def choices_of_test(self) -> list[Any]:
+        """Return the settings that affect a test; if they change, the test is repeated."""
+        return []
+
+    def test_files(self, corpus: str, seed: int) -> list[Path]:
+        """Return the files that a test reads, except the model."""
+        return sorted(self.data(corpus, seed).glob("test.*"))
+
+    # The models and runs
+
+    def row(self, model: str, size: str | None) -> Row:
+        return self.recipe.row(model, size)
+
+    def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
+        """Return the models of the table; raise an InputError for unknown names.
+
+        names: models to include even if the table does not contain them by default.
+        """
+        rows = self.recipe.rows(size)
+        refuse_unknown(names, [row.title for row in rows])
+        return [row for row in rows if row.in_table or row.title in names]
+
+    def take_only(self, models: Sequence[str]) -> None:
+        """Restrict `prepare` to the data that these models need."""
+        refuse_unknown(models, [row.title for row in self.content.models])
+        rows = [row for row in self.content.models if row.title in models]
+        self.recipe = replace(self.recipe, content=replace(self.content, models=rows))
 
     def sized(self, asked: str | None) -> str | None:
         """Return the model size to use, given the size that the user requested, if any."""
         return asked
 
-    def shares(self, jobs: int) -> tuple[Machine, list[Share]]:
-        """Divide the GPUs or CPU cores of the machine among parallel jobs."""
-        return shares(self.machine, jobs)
+    def named(self, folder: str) -> Run:
+        """Return the finished run in a folder; raise an InputError if there is none."""
+        name = Path(folder).name
+        found = [run for run in runs_in(self.runs) if run.folder.name == name]
+        if not found or not found[0].is_finished:
+            raise InputError(
+                f"{self.runs / name}: the folder contains no finished run with a {RECORD}; "
+                "select another run with --run"
+            )
+        return found[0]
 
-    # The steps
+    def of_corpora(self, rows: Sequence[Row]) -> list[Row]:
+        """Return the models for each corpus of --corpora (default: those with complete data)."""
+        known, chosen = self.corpora(), dict.fromkeys(self.settings.corpora or ())
+        self.shell.act(self.check_corpora, known)
+        return [row.on_corpus(name) for name in chosen or known or ["CORPUS"] for row in rows]
 
-    def train(self, row: Any, seeds: Seeds) -> None:
-        self.side_by_side([partial(self.train_one, *job) for job in self.planned([row], seeds)])
+    def check_corpora(self, known: Sequence[str]) -> None:
+        if not known:
+            step = called("prepare", self.recipe.called)
+            raise InputError(f"{self.work}: no data; run {step} first")
+        for name in self.settings.corpora or ():
+            if name not in known:
+                raise InputError(
+                    f"--corpora contains the unknown corpus {name}; choose among {' '.join(known)}"
+                )
 
-    def evaluate(self, row: Any, runs: Sequence[Run], baseline: Any) -> None:
-        """Test the runs of a model and print their scores, optionally compared with a baseline.
+    def planned(self, rows: Sequence[Row], seeds: Seeds) -> list[tuple[Row, Run]]:
+        """Make sure that the data exist, and return one (model, run) pair per model and seed."""
+        jobs = [(row, seed) for seed in seeds for row in self.of_corpora(rows)]
+        for job in {tuple(self.shards(*job)): job for job in reversed(jobs)}.values():
+            self.make_data(*job)
+        return [(row, run_of(self, row, seed)) for row, seed in jobs]
 
-        row: the model, or None if the user selected a run instead.
-        """
-        of_runs = [run.record.seed for run in runs]
-        others = self.trained(baseline, of_runs) if baseline else []
-        jobs = [(run, run is runs[0]) for run in [*others, *runs]]
-        self.side_by_side([partial(self.test_one, *job) for job in jobs])
-        self.show(row, runs, others)
-
-    def table(self, rows: Sequence[Any], seeds: Seeds, baselines: Sequence[str]) -> None:
-        self.write(rows, self.finished(rows, seeds), baselines)
-
-    # The implementation of the steps
-
-    def do_once(
-        self,
-        about: str,
-        folder: Path,
-        name: str,
-        choices: object,
-        inputs: Sequence[Path],
-        outputs: Sequence[Path],
-        action: Callable[[], object],
-    ) -> None:
-        """Run a step unless it has been completed already with the same choices and inputs.
-
-        about: name of the line in the progress display.
-        """
-        if self.shell.dry_run:
-            action()
-            return
-        if (folder, about) not in self.steps:  # reused, because it caches checksums
-            self.steps[folder, about] = Steps(folder, partial(self.progress.show, about, new=True))
-        self.steps[folder, about].do(name, choices, inputs, outputs, action)
-
-    def run_with(
-        self,
-        name: str,
-        size: str,
-        seed: int,
-        updates: int,
-        options: Options,
-        data: Sequence[Path],
-        trees: str = "none",
-        tested: str = "",
-    ) -> Run:
-        """Return the run that is identified by its options and by the files that it reads.
-
-        options: options of fairseq-train that do not depend on the machine.
-        data: the shards of the data folder.
-        """
-        training, precision = self.settings.rest, self.settings.precision
-        refuse_chosen(training, OURS)
-        words = [*arguments(dict(sorted(options.items()))), *training]
-        words += ["--precision", precision] if precision else []
-        files = fingerprints(data, self.read_in_training) | named_files(words)
-        record = RunRecord(name, size, seed, updates, trees, words, files, tested=tested)
-        return Run(self.runs, record)
-
-    def trained(self, row: Any, seeds: Seeds) -> list[Run]:
+    def trained(self, row: Row, seeds: Seeds) -> list[Run]:
         """Return the runs of a model; raise an InputError if one is not completely trained."""
         runs = [run for _, run in self.planned([row], seeds)]
         for run in runs:
@@ -198,7 +154,27 @@ class Experiment:
                 raise InputError(f"{run.folder}: the training is not complete; run train.sh first")
         return runs
 
-    def finished(self, rows: Sequence[Any], seeds: Seeds) -> list[Run]:
+    # The steps
+
+    def train(self, row: Row, seeds: Seeds) -> None:
+        self.side_by_side([partial(self.train_one, *job) for job in self.planned([row], seeds)])
+
+    def evaluate(self, runs: Sequence[Run], baseline: Row | None) -> None:
+        """Test the runs of a model and print their scores, optionally compared with a baseline."""
+        of_runs = [run.record.seed for run in runs]
+        others = self.trained(baseline, of_runs) if baseline else []
+        jobs = [(run, run is runs[0]) for run in [*others, *runs]]
+        self.side_by_side([partial(self.test_one, *job) for job in jobs])
+        self.show(runs, others)
+
+    def table(self, rows: Sequence[Row], seeds: Seeds, baselines: Sequence[str]) -> None:
+        self.write(rows, self.finished(rows, seeds), baselines)
+
+    def sweep(self, size: str | None, seeds: Seeds) -> None:
+        """Train and evaluate a model with several values of an option, and plot the scores."""
+        raise InputError(f"{self.folder}: the recipe has no [sweep] table; add one to its {FILE}")
+
+    def finished(self, rows: Sequence[Row], seeds: Seeds) -> list[Run]:
         """Train and test all models with all seeds, and return their runs."""
         jobs = self.planned(rows, seeds)
         # runs with other test trees come second, as they copy the models that were trained first
@@ -210,16 +186,74 @@ class Experiment:
 
     def side_by_side(self, jobs: Sequence[Callable[[Machine, Share], None]]) -> None:
         """Run all jobs, as many in parallel as the machine permits."""
-        machine, parts = self.shares(len(jobs))
+        machine, parts = shares(self.machine, len(jobs))
+        if self.small and not machine.cpu and self.machine.gpus is None and machine.devices():
+            machine, parts = replace(machine, gpus=1), [Share(part.gpus[:1]) for part in parts]
         run_side_by_side([partial(job, machine) for job in jobs], parts)
 
-    def train_one(self, row: Any, run: Run, machine: Machine, share: Share) -> None:
-        command = partial(self.command_of, row, run, machine)
-        train_once(self, run, command, machine, share)
+    def train_one(self, row: Row, run: Run, machine: Machine, share: Share) -> None:
+        train_once(self, run, partial(command_of, self, row, run, machine), machine, share)
 
     def train_and_test(
-        self, shown: int, row: Any, run: Run, machine: Machine, share: Share
+        self, shown: int, row: Row, run: Run, machine: Machine, share: Share
     ) -> None:
         """Train and test a run; store examples for the report if its seed equals `shown`."""
         self.train_one(row, run, machine, share)
         self.test_one(run, run.record.seed == shown, machine, share)
+
+    def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
+        """Test a run unless it has been tested already.
+
+        shown: whether to store examples for the report, which is done for one seed per model.
+        """
+        name, corpus, seed = run.record.name, run.record.size, run.record.seed
+        out = run.folder / RESULT
+
+        def test() -> None:
+            found = {"model": name, "corpus": corpus, "seed": seed}
+            found |= self.test(run, corpus, machine, share)
+            self.shell.act(lambda: write_json(out, {**found, "code": code_version()}, indent=1))
+
+        inputs = [run.folder / FINISHED, *self.test_files(corpus, seed)]
+        with self.shell.locked(run.folder / "evaluation"):
+            choices = self.choices_of_test()
+            self.do_once(run.name, run.folder, "test", choices, inputs, [out], test)
+        self.progress.finish(run.name)
+
+    def show(self, runs: Sequence[Run], others: Sequence[Run]) -> None:
+        """Print the scores of a model.
+
+        others: runs of a baseline to compare with; may be empty.
+        """
+        names = [run.record.name for run in [*others, *runs]]
+        rows = [row for row in self.content.models if row.title in names]
+        self.shell.act(self.print_tables, rows, [*others, *runs], names[0])
+
+    def write(self, rows: Sequence[Row], runs: Sequence[Run], baselines: Sequence[str]) -> None:
+        """Write and print the result tables of the runs."""
+        baseline, start = baselines[0] if baselines else rows[0].title, self.work / "table"
+        self.shell.act(self.print_tables, rows, runs, baseline, start)
+
+    def print_tables(
+        self, rows: Sequence[Row], runs: Sequence[Run], baseline: str, start: Path | None = None
+    ) -> None:
+        """Print the tables of these runs.
+
+        start: if given, also write the tables to files with this prefix, and plot the results.
+        """
+        results: Results = {}
+        of_models: dict[str, list[Run]] = {}
+        for run in runs:
+            found = read_json(run.folder / RESULT, AGAIN)
+            results.setdefault((run.record.name, run.record.size), []).append(found)
+            of_models.setdefault(run.record.name, []).append(run)
+        tables = self.tables(rows, results, baseline)
+        if start:
+            write_tables(tables, start)
+        print("\n".join(markdown(tables)), flush=True)
+        if start:
+            try:
+                self.draw(rows, results, of_models)
+            except ImportError:
+                text = "skipped; it requires matplotlib (pip install 'fairseq_posattn[lab]')"
+                self.progress.finish("figure", text)

@@ -20,7 +20,7 @@ from fairseq_posattn.experiments.recipe import refuse_chosen
 from fairseq_posattn.experiments.recipe_content import PARSED
 from fairseq_posattn.experiments.runs import fingerprint_of
 from fairseq_posattn.experiments.scoring import check_labels, check_scoring
-from fairseq_posattn.experiments.translation_setup import TranslationSetup
+from fairseq_posattn.experiments.workspace import Workspace
 from fairseq_posattn.files.files import read_json, write_json
 from fairseq_posattn.files.requests import command_of
 from fairseq_posattn.files.terminal import say
@@ -38,9 +38,7 @@ OURS = {  # options that the engine sets itself, and what to do instead
 }
 
 
-def prepare(
-    setup: TranslationSetup, source: Path | None, any_size: bool, rest: Sequence[str]
-) -> None:
+def prepare(setup: Workspace, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
     """Collect the corpus, and build one data folder for each kind of tree that the recipe uses.
 
     source: folder of the corpus (default: the folder or the downloads specified by the recipe).
@@ -73,18 +71,18 @@ def prepare(
         collector.expect_file(clean, *setup.content.corpus.kept)
 
 
-def keep_records(setup: TranslationSetup) -> None:
+def keep_records(setup: Workspace) -> None:
     """Write the missing DATA.texts.json files before the text files are replaced.
 
     Older versions of this package did not write these files.
     """
     setup.raw.mkdir(parents=True, exist_ok=True)
     for trees in setup.recipe.controls:
-        if setup.data(trees).is_dir() and not record_of(setup, trees).exists():
+        if setup.data_of(trees).is_dir() and not record_of(setup, trees).exists():
             remember(setup, trees, fingerprints_of(setup))
 
 
-def download(setup: TranslationSetup) -> Path:
+def download(setup: Workspace) -> Path:
     """Download the corpus and return its folder.
 
     Raises InputError if the recipe specifies no downloads.
@@ -100,7 +98,7 @@ def download(setup: TranslationSetup) -> Path:
     return folder
 
 
-def preparing(setup: TranslationSetup, trees: str) -> PreparationRequest:
+def preparing(setup: Workspace, trees: str) -> PreparationRequest:
     """Return the request that builds the data folder for one kind of tree."""
     corpus = setup.content.corpus
     control = TreeControl() if setup.are_parsed(trees) else TreeControl.from_tag(trees)
@@ -111,7 +109,7 @@ def preparing(setup: TranslationSetup, trees: str) -> PreparationRequest:
         "train": raw / corpus.train,
         "valid": raw / corpus.valid,
         "test": [raw / name for name in corpus.tests],
-        "out": setup.data(trees),
+        "out": setup.data_of(trees),
         "work": setup.pieces(trees),
         **corpus.prepare,
     }
@@ -125,12 +123,12 @@ def preparing(setup: TranslationSetup, trees: str) -> PreparationRequest:
 Fingerprints = dict[str, dict[str, Any]]
 
 
-def record_of(setup: TranslationSetup, trees: str) -> Path:
-    data = setup.data(trees)
+def record_of(setup: Workspace, trees: str) -> Path:
+    data = setup.data_of(trees)
     return data.with_name(f"{data.name}.texts.json")
 
 
-def texts_of(setup: TranslationSetup) -> dict[str, Path]:
+def texts_of(setup: Workspace) -> dict[str, Path]:
     """Return the text files of all splits, including all references of the test sets.
 
     Each key starts with fairseq's name of the split, for example "train.de" or "test1.reference0".
@@ -148,15 +146,15 @@ def texts_of(setup: TranslationSetup) -> dict[str, Path]:
     return found
 
 
-def fingerprints_of(setup: TranslationSetup) -> Fingerprints:
+def fingerprints_of(setup: Workspace) -> Fingerprints:
     return {key: fingerprint_of(path) for key, path in texts_of(setup).items() if path.is_file()}
 
 
-def remember(setup: TranslationSetup, trees: str, texts: Fingerprints) -> None:
+def remember(setup: Workspace, trees: str, texts: Fingerprints) -> None:
     write_json(record_of(setup, trees), texts, indent=1)
 
 
-def check_texts(setup: TranslationSetup, trees: str) -> None:
+def check_texts(setup: Workspace, trees: str) -> None:
     """Raise an InputError if a text has changed since the data were built.
 
     Nothing is checked if the fingerprints of the texts were not recorded.
@@ -171,5 +169,5 @@ def check_texts(setup: TranslationSetup, trees: str) -> None:
         if was.get(key) != now.get(key):
             raise InputError(
                 f"{paths.get(key, setup.raw)} ({key}) differs from the text that "
-                f"{setup.data(trees)} was made from; {again}"
+                f"{setup.data_of(trees)} was made from; {again}"
             )

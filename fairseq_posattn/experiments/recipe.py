@@ -15,7 +15,7 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.recipe_content import Content, Row
 from fairseq_posattn.experiments.sizes import with_shared
-from fairseq_posattn.files.records import Record, as_record
+from fairseq_posattn.files.records import as_record
 from fairseq_posattn.files.version import CHECKOUT
 
 FILE = "recipe.toml"
@@ -50,14 +50,19 @@ class Recipe:
         return self.name if self.folder.parent == CHECKOUT / "recipes" else str(self.folder)
 
     def size(self, name: str | None) -> str:
-        """Return `name`, or the recipe's first size if `name` is None.
+        """Return `name`, or the recipe's first size if no name is given.
 
         Raises InputError for an unknown size.
         """
         sizes = self.content.sizes
-        if name is not None and name not in sizes:
+        if name and not sizes:
+            raise InputError(
+                f"--size {name} does not apply, as the models of {self.name} have one size; omit "
+                "this option"
+            )
+        if name and name not in sizes:
             raise InputError(f"the recipe has no size '{name}'; choose among {' '.join(sizes)}")
-        return name or next(iter(sizes))
+        return name or next(iter(sizes), "")
 
     def row(self, model: str, size: str | None) -> Row:
         """Return the `[[models]]` entry of a model at the given size.
@@ -74,8 +79,8 @@ class Recipe:
         for row in self.content.models:
             if row.title == model:
                 return replace(row, size=size, published={}, paper="")
-        if model not in presets():
-            refuse_unknown([model], [row.title for row in self.content.models] + presets())
+        known = [row.title for row in self.content.models]
+        refuse_unknown([model], known + (presets() if self.content.has_presets else []))
         return Row(model, size)
 
     def rows(self, size: str | None) -> list[Row]:
@@ -110,9 +115,9 @@ def read_recipe(name: str) -> Recipe:
     Raises InputError if the recipe does not exist or its recipe.toml is invalid.
     """
     path = recipe_file(name)
-    recipe = Recipe(path.parent, read_content(Content, path))
+    recipe = Recipe(path.parent, read_content(path))
     for row in recipe.content.models:
-        if row.model not in presets():
+        if row.model not in ["", *presets()]:
             raise InputError(f"{path}: unknown preset '{row.model}'; {REMEDY}")
     return recipe
 
@@ -131,7 +136,7 @@ def recipe_file(name: str) -> Path:
     return folder.resolve() / FILE
 
 
-def read_content(kind: type[Record], path: Path) -> Record:
+def read_content(path: Path) -> Content:
     """Read a recipe.toml, and add the values taken from `base`, `like` and the shared sizes."""
     document = read_toml(path)
     known = document.get("models", [])
@@ -152,7 +157,7 @@ def read_content(kind: type[Record], path: Path) -> Record:
         for row in (row for row in known if isinstance(row, dict)):
             named.setdefault(str(row.get("name", row.get("model"))), []).append(row)
         document["models"] = [alike(row, named, path) for row in rows]
-    return as_record(kind, document, str(path), REMEDY)
+    return as_record(Content, document, str(path), REMEDY)
 
 
 def alike(row: Any, named: Mapping[str, Sequence[Any]], path: Path) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.allowed import (
@@ -19,7 +19,7 @@ from fairseq_posattn.experiments.allowed import (
     plain,
 )
 from fairseq_posattn.experiments.downloads import Source
-from fairseq_posattn.files.records import at_least, one_of
+from fairseq_posattn.files.records import ABSENT, at_least, is_of, one_of, shown
 from fairseq_posattn.preparation.request import PreparationRequest
 from fairseq_posattn.scoring.request import ScoreRequest
 from fairseq_posattn.scoring.score_record import MAIN_SCORES
@@ -103,27 +103,40 @@ class Size:
 class Row:
     """An entry of [[models]], which is a row in the result tables.
 
-    model: preset, without the prefix posattn_.
-    size: one of the recipe's sizes.
+    model: preset, without the prefix posattn_; in recipes with a trial.py, it can be omitted.
+    size: one of the recipe's sizes; omitted if the recipe has none.
     name: name in tables and folders (default: the name of the preset).
+    label: name in the tables of a trial.py (default: `name`).
     trees: name of the trees for training and testing, such as `chain` (default: `own`).
     tested: trees for testing, if they differ from `trees`.
     training: options of fairseq-train, which override those of the size.
-    published: published BLEU score for each test set.
+    on: additional options of fairseq-train for individual corpora; those for `ptb` also apply to
+        parts of this corpus, such as `ptb.9_words`.
+    published: published BLEU score for each test set; in the recipe of a trial.py, published
+        results by corpus and by name of the result.
     paper: paper that reports the published scores.
+    in_table: if false, table.sh trains the model only if --models lists it.
     """
 
-    model: str
-    size: str
+    model: str = ""
+    size: str = ""
     name: str = field(default="", metadata=plain())
+    label: str = ""
     trees: str = "own"
     tested: str = ""
     training: Options = field(default_factory=dict)
-    published: dict[str, float] = field(default_factory=dict)
+    on: dict[str, Options] = field(default_factory=dict, metadata=plain())
+    published: dict = field(default_factory=dict)
     paper: str = ""
+    in_table: bool = True
 
     def __post_init__(self) -> None:
-        check_options("training", self.training, NOT_TRANSLATION)
+        for options in (self.training, *self.on.values()):
+            check_options("training", options, NOT_TRANSLATION if self.model else NOT_TRAINING)
+        for figures in [self.published] if self.model else self.published.values():
+            if not (isinstance(figures, dict) and all(is_of(float, x) for x in figures.values())):
+                by = "test set" if self.model else "corpus and name of the result"
+                raise InputError(f"published is {shown(self.published)}, expected numbers by {by}")
 
     @property
     def all_trees(self) -> list[str]:
@@ -135,9 +148,18 @@ class Row:
         return self.name or self.model
 
     @property
+    def shown(self) -> str:
+        return self.label or self.title
+
+    @property
     def system(self) -> str:
         """Return the name of the model and its size, as used in results and reports."""
         return f"{self.title}.{self.size}"
+
+    def on_corpus(self, name: str) -> Row:
+        """Return the model for one corpus, whose name takes the place of the size."""
+        own = self.on.get(name, self.on.get(name.partition(".")[0], {}))
+        return replace(self, size=name, trees="none", training={**self.training, **own})
 
 
 @dataclass(frozen=True)
@@ -203,39 +225,63 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Content:
-    """The content of recipe.toml in a translation recipe.
+    """The content of recipe.toml.
+
+    Recipes that translate with presets require `source`, `target`, `corpus` and `sizes`.
 
     training: options of fairseq-train for all models.
+    data: settings that a trial.py reads and documents.
     chosen: how the hyper-parameters were chosen.
     """
 
     title: str
-    source: str = field(metadata=plain())
-    target: str = field(metadata=plain())
-    corpus: Corpus
-    sizes: dict[str, Size] = field(metadata=plain())
     models: list[Row]
+    source: str = field(default="", metadata=plain())
+    target: str = field(default="", metadata=plain())
+    corpus: Corpus = ABSENT
+    sizes: dict[str, Size] = field(default_factory=dict, metadata=plain())
     training: Options = field(default_factory=dict)
+    data: Options = field(default_factory=dict)
     evaluation: Evaluation = field(default_factory=Evaluation)
     sweep: Sweep | None = None
     chosen: str = ""
 
     def __post_init__(self) -> None:
-        if not self.sizes or not self.models:
-            raise InputError("sizes and models must not be empty")
-        check_options("training", self.training, NOT_TRANSLATION)
+        if not self.models:
+            raise InputError("models must not be empty")
+        presets = self.has_presets
+        check_options("training", self.training, NOT_TRANSLATION if presets else NOT_TRAINING)
+        for name in ("source", "target", "corpus", "sizes"):
+            if bool(getattr(self, name)) != presets:
+                reason = "is missing" if presets else "requires models with a preset (model = ...)"
+                raise InputError(f"{name} {reason}")
+        seen = set()
+        for row in self.models:
+            if not row.title or bool(row.model) != presets:
+                raise InputError(f"the entry '{row.title}' of models has no model or no name")
+            if row.size not in (self.sizes or [""]):
+                raise InputError(
+                    f"the model '{row.title}' has the size '{row.size}', expected one of: "
+                    + " ".join(self.sizes)
+                )
+            if row.system in seen:
+                raise InputError(f"two models of size '{row.size}' are called '{row.title}'")
+            seen.add(row.system)
+        if presets:
+            self.check_corpus()
+
+    @property
+    def has_presets(self) -> bool:
+        """Return whether the models are presets, which translate the corpus."""
+        return any(row.model for row in self.models)
+
+    def check_corpus(self) -> None:
         if others := [t for t in self.evaluation.subsets if t not in self.corpus.tests]:
             raise InputError(
                 f"evaluation.subsets contains '{others[0]}', expected one of the test sets: "
                 + " ".join(self.corpus.tests)
             )
-        seen = set()
         for row in self.models:
-            if row.size not in self.sizes:
-                raise InputError(
-                    f"the model '{row.title}' has the size '{row.size}', expected one of: "
-                    + " ".join(self.sizes)
-                )
             for trees in row.all_trees:
                 if trees not in self.corpus.all_parsers:
                     TreeControl.from_tag(trees)  # raises an InputError for unknown trees
@@ -245,56 +291,3 @@ class Content:
                     'corpus.prepare.parser = "conllu" (otherwise all trees are parsed); leave out '
                     "trees"
                 )
-            if row.system in seen:
-                raise InputError(f"two models of size '{row.size}' are called '{row.title}'")
-            seen.add(row.system)
-
-
-@dataclass(frozen=True)
-class TrialRow:
-    """An entry of [[models]] in the recipe.toml of a recipe for a task other than translation.
-
-    label: name in the tables (default: `name`).
-    training: options of fairseq-train.
-    on: additional options of fairseq-train for individual corpora.
-    published: results reported in the paper, by corpus and by name of the result.
-    in_table: if false, table.sh trains the model only if --models lists it.
-    """
-
-    name: str = field(metadata=plain())
-    label: str = ""
-    training: Options = field(default_factory=dict)
-    on: dict[str, Options] = field(default_factory=dict, metadata=plain())
-    published: dict[str, dict[str, float]] = field(default_factory=dict)
-    in_table: bool = True
-
-    def __post_init__(self) -> None:
-        for options in (self.training, *self.on.values()):
-            check_options("training", options, NOT_TRAINING)
-
-    @property
-    def title(self) -> str:
-        return self.name
-
-    @property
-    def shown(self) -> str:
-        return self.label or self.name
-
-
-@dataclass(frozen=True)
-class TrialContent:
-    """The content of recipe.toml in a recipe for a task other than translation.
-
-    data: settings for the data of the recipe, which are documented in its trial.py.
-    """
-
-    title: str
-    models: list[TrialRow]
-    training: Options = field(default_factory=dict)
-    data: Options = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        names = [row.name for row in self.models]
-        if again := next((name for name in names if names.count(name) > 1), None):
-            raise InputError(f"two models are called '{again}'")
-        check_options("training", self.training, NOT_TRAINING)

@@ -8,7 +8,7 @@ from shlex import join
 
 from fairseq_posattn.experiments.runs import AGAIN, RECORD, Run, RunRecord
 from fairseq_posattn.experiments.study import StoredRecord
-from fairseq_posattn.experiments.translation_setup import TranslationSetup
+from fairseq_posattn.experiments.workspace import Workspace
 from fairseq_posattn.files.atomic import written_whole
 from fairseq_posattn.files.files import count_lines
 from fairseq_posattn.files.records import read_record
@@ -23,13 +23,13 @@ OPTIONS = (
 )
 
 
-def note_preparing(setup: TranslationSetup) -> None:
+def note_preparing(setup: Workspace) -> None:
     """Record the command line that prepared the data."""
     with written_whole(setup.work / PREPARED) as file:
         file.write(f"{called()}\n")
 
 
-def write_checklist(setup: TranslationSetup, runs: Sequence[Run]) -> None:
+def write_checklist(setup: Workspace, runs: Sequence[Run]) -> None:
     paths = [(run, run.folder / RECORD) for run in runs]
     records = [  # run.json lists all machines and versions; stored runs have no such file
         read_record(RunRecord, path, AGAIN) if path.exists() else run.record for run, path in paths
@@ -53,7 +53,7 @@ def write_checklist(setup: TranslationSetup, runs: Sequence[Run]) -> None:
         print(*commands(setup), "```", sep="\n", file=file)
 
 
-def option_tables(setup: TranslationSetup, records: Sequence[RunRecord]) -> Iterator[Table]:
+def option_tables(setup: Workspace, records: Sequence[RunRecord]) -> Iterator[Table]:
     """Yield a table of the options of all models, and a table of the other options of each."""
     chosen = [options_of(setup, record) for record in records]
     shared = dict(item for item in chosen[0].items() if all(item in one.items() for one in chosen))
@@ -74,7 +74,7 @@ def option_tables(setup: TranslationSetup, records: Sequence[RunRecord]) -> Iter
         yield Table("Options that differ", ["model", "options"], rows)
 
 
-def options_of(setup: TranslationSetup, record: RunRecord) -> dict[str, str]:
+def options_of(setup: Workspace, record: RunRecord) -> dict[str, str]:
     """Return the options of a run, by name without leading dashes."""
     decoding: Mapping[str, float]
     if isinstance(record, StoredRecord):
@@ -89,7 +89,7 @@ def from_recipe(what: str, told: str, key: str) -> str:
     return f"{what}: {visible(told) or f'unknown; state it as `{key}` in recipe.toml.'}"
 
 
-def text_table(setup: TranslationSetup) -> Table:
+def text_table(setup: Workspace) -> Table:
     corpus = setup.content.corpus
     roles, rows = {corpus.train: "training", corpus.valid: "validation"}, []
     for name in corpus.names:
@@ -110,7 +110,7 @@ def file_table(records: Sequence[RunRecord]) -> Table:
     return Table("Files", ["file", "trees", "bytes", "SHA-256"], [list(row) for row in found])
 
 
-def commands(setup: TranslationSetup) -> list[str]:
+def commands(setup: Workspace) -> list[str]:
     noted = setup.work / PREPARED
     prepared = f"posattn recipe prepare {setup.recipe.called} # with unknown options"
     if noted.exists():

@@ -15,7 +15,7 @@ from fairseq_posattn.experiments.corpora import references
 from fairseq_posattn.experiments.recipe import FILE, REMEDY, arguments
 from fairseq_posattn.experiments.runs import KEY_DIGITS, Run, files_in
 from fairseq_posattn.experiments.study import StoredRun
-from fairseq_posattn.experiments.translation_setup import TranslationSetup
+from fairseq_posattn.experiments.workspace import Workspace
 from fairseq_posattn.scoring.request import ScoreRequest
 from fairseq_posattn.text import pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
@@ -24,7 +24,7 @@ from fairseq_posattn.trees.projection import SEPARATOR
 ONLY_MAIN = {"exact": False, "train-target": None, "only-main": True}
 
 
-def score(setup: TranslationSetup, runs: Sequence[Run], baseline: Sequence[Run], test: str) -> Path:
+def score(setup: Workspace, runs: Sequence[Run], baseline: Sequence[Run], test: str) -> Path:
     """Score a test set unless it has been scored already; return the path of the JSON file.
 
     The file is in work/results. Its name ends with a checksum of the runs and settings, so
@@ -70,7 +70,7 @@ def request_with(options: Mapping[str, Any]) -> ScoreRequest:
 
 
 def options_of(
-    setup: TranslationSetup, runs: Sequence[Run], baseline: Sequence[Run], test: str
+    setup: Workspace, runs: Sequence[Run], baseline: Sequence[Run], test: str
 ) -> dict[str, Any]:
     content, subset = setup.content, setup.subsets()[test]
     options = shared_options(setup, runs[0], test)
@@ -90,7 +90,7 @@ def options_of(
     return options
 
 
-def shared_options(setup: TranslationSetup, run: Run, test: str) -> dict[str, Any]:
+def shared_options(setup: Workspace, run: Run, test: str) -> dict[str, Any]:
     """Return the options of posattn score for the names, the references and the metrics."""
     content = setup.content
     options: dict[str, Any] = {
@@ -108,26 +108,26 @@ def shared_options(setup: TranslationSetup, run: Run, test: str) -> dict[str, An
     return options
 
 
-def statistics(setup: TranslationSetup, run: Run, test: str) -> tuple[str, str]:
+def statistics(setup: Workspace, run: Run, test: str) -> tuple[str, str]:
     """Return the statistics of the main score for each sentence, and the score's signature."""
     from fairseq_posattn.scoring.score import main_statistics
 
     return main_statistics(main_score_of(setup, run, test))
 
 
-def signature(setup: TranslationSetup, run: Run, test: str) -> str:
+def signature(setup: Workspace, run: Run, test: str) -> str:
     from fairseq_posattn.scoring.score import main_signature
 
     return main_signature(main_score_of(setup, run, test))
 
 
-def main_score_of(setup: TranslationSetup, run: Run, test: str) -> ScoreRequest:
+def main_score_of(setup: Workspace, run: Run, test: str) -> ScoreRequest:
     """Return a request for the main score of a run alone, as studies store it."""
     options = {**shared_options(setup, run, test), **ONLY_MAIN}
     return request_with({**options, "hypotheses": [run.scored(test)]})
 
 
-def files_of(setup: TranslationSetup, run: Run, test: str) -> dict[str, Any]:
+def files_of(setup: Workspace, run: Run, test: str) -> dict[str, Any]:
     """Return the options of posattn score that refer to files of a run, such as its logs."""
     found = pipeline_of(setup, run)
     options: dict[str, Any] = {
@@ -145,7 +145,7 @@ def files_of(setup: TranslationSetup, run: Run, test: str) -> dict[str, Any]:
     return options
 
 
-def check_scoring(setup: TranslationSetup) -> None:
+def check_scoring(setup: Workspace) -> None:
     """Raise an InputError if the target language cannot be scored on this machine.
 
     For example, its tokeniser may not be installed. This is checked before training starts.
@@ -156,13 +156,13 @@ def check_scoring(setup: TranslationSetup) -> None:
     Scoring([], ScoreRequest(hypotheses=[], target_lang=target, tokenize=tokenize)).bleu()
 
 
-def labels_of(setup: TranslationSetup, test: str) -> dict[str, Path]:
+def labels_of(setup: Workspace, test: str) -> dict[str, Path]:
     """Return the label files of a test set, by name."""
     names = setup.content.evaluation.subsets.get(test, [])
     return {name: setup.raw / f"{test}.{name}" for name in names}
 
 
-def check_labels(setup: TranslationSetup) -> None:
+def check_labels(setup: Workspace) -> None:
     """Raise an InputError if the label files do not match the test sets.
 
     The error is also raised if recipe.toml contains published scores for a label that does not
@@ -185,9 +185,9 @@ def check_labels(setup: TranslationSetup) -> None:
             )
 
 
-def pipeline_of(setup: TranslationSetup, run: Run) -> TextPipeline | None:
+def pipeline_of(setup: Workspace, run: Run) -> TextPipeline | None:
     """Return the text pipeline of the data that a run is tested with, if it is stored there."""
-    data = setup.first_shard(run.record.test_trees)
+    data = setup.shards_of(run.record.test_trees)[0]
     return TextPipeline.load(data) if pipeline.exists(data) else None
 
 

@@ -1,74 +1,63 @@
-"""The options of fairseq-train with which the models of a translation recipe are trained."""
+"""The runs of a recipe, and the commands that train them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.allowed import Options
-from fairseq_posattn.experiments.commands import Command, called
+from fairseq_posattn.experiments.commands import Command
 from fairseq_posattn.experiments.machine import Machine, visible_devices
-from fairseq_posattn.experiments.preparing import check_texts
-from fairseq_posattn.experiments.recipe import arguments, presets, refuse_unknown
+from fairseq_posattn.experiments.recipe import arguments, presets, refuse_chosen, refuse_unknown
 from fairseq_posattn.experiments.recipe_content import Row, Size
-from fairseq_posattn.experiments.runs import Run, by_option
+from fairseq_posattn.experiments.runs import Run, RunRecord, by_option, fingerprints, named_files
 from fairseq_posattn.experiments.sizes import size_for
-from fairseq_posattn.experiments.training import RESET, TOTAL
-from fairseq_posattn.experiments.translation_setup import TranslationSetup
+from fairseq_posattn.experiments.training import RESET
+from fairseq_posattn.experiments.workspace import UPDATES, Workspace, options_of_size
 from fairseq_posattn.trees.sentence import KINDS
 
-TRAINING = {  # the settings of Vaswani et al. (2017), which a recipe can override
-    "criterion": "label_smoothed_cross_entropy",
-    "label-smoothing": 0.1,
-    "optimizer": "adam",
-    "adam-betas": "(0.9, 0.98)",
-    "adam-eps": "1e-9",
-    "clip-norm": 0,
-    "lr-scheduler": "inverse_sqrt",
-    "warmup-updates": 4000,
-    "warmup-init-lr": "1e-7",
+OURS = {  # options that an experiment sets itself, and what to do instead
+    "--seed": "use --seed or --seeds before --",
+    "--max-update": "use --updates before --",
+    "--save-dir": "use --work before --",
 }
+BATCHES = {"distributed-world-size": 1, "max-tokens": None, "update-freq": 1}  # and the defaults
 
 
-def run_of(setup: TranslationSetup, row: Row, seed: int) -> Run:
-    """Return the run of a model with the given seed.
-
-    Raises InputError if the data do not exist or if the texts have changed since the data were
-    built.
-    """
-    data = setup.data(row.trees)
-    if not setup.shell.is_there(data):
-        raise InputError(f"{data}: no data; run {called('prepare', setup.recipe.called)} first")
-    setup.shell.act(check_texts, setup, row.trees)
-    updates = setup.settings.updates or setup.content.sizes[row.size].updates
-    options, shards = options_of(setup, row, seed), setup.shards(row.trees)
-    return setup.run_with(
-        row.title, row.size, seed, updates, options, shards, row.trees, row.tested
-    )
+def run_of(experiment: Workspace, row: Row, seed: int) -> Run:
+    """Return the run that is identified by its options and by the files that it reads."""
+    training, precision = experiment.settings.rest, experiment.settings.precision
+    refuse_chosen(training, OURS)
+    options, size = experiment.options_of(row, seed), experiment.content.sizes.get(row.size)
+    updates = experiment.settings.updates or (size.updates if size else options.get(UPDATES, 0))
+    words = [*arguments(dict(sorted(options.items()))), *training]
+    words += ["--precision", precision] if precision else []
+    shards = experiment.shards(row, seed)
+    files = fingerprints(shards, experiment.read_in_training) | named_files(words)
+    record = RunRecord(row.title, row.size, seed, updates, row.trees, words, files)
+    return Run(experiment.runs, replace(record, tested=row.tested))
 
 
-def options_of(setup: TranslationSetup, row: Row, seed: int) -> dict[str, Any]:
-    """Return the options of fairseq-train that do not depend on the machine."""
-    size, training = setup.content.sizes[row.size], setup.content.training
-    found = options_of_size(row.model, size, {**training, **size.training, **row.training})
-    if setup.settings.updates and TOTAL in found:
-        found[TOTAL] = setup.settings.updates
-    return {**found, "seed": seed}
-
-
-def options_of_size(model: str, size: Size, training: Options) -> dict[str, Any]:
-    """Return the options of fairseq-train for a preset and a size; `training` takes precedence."""
-    chosen = {**TRAINING, **training}
-    if chosen["lr-scheduler"] != TRAINING["lr-scheduler"] and "warmup-init-lr" not in training:
-        del chosen["warmup-init-lr"]  # not all learning rate schedules support it
-    return {
-        "arch": f"posattn_{model}{size.arch}",
-        "batch-tokens": size.batch_tokens,
-        **chosen,
+def command_of(experiment: Workspace, row: Row, run: Run, machine: Machine) -> Command:
+    """Return the command that trains a run."""
+    record, size = run.record, experiment.content.sizes.get(row.size)
+    options = {
+        **experiment.task,
+        "num-workers": 0 if experiment.small else None,
+        "log-format": "simple",
+        "log-interval": 100,
+        **on_machine(experiment.options_of(row, record.seed), machine, record.updates, size),
+        "save-dir": run.folder,
+        **experiment.outputs(run.folder),
     }
+    training = experiment.settings.rest
+    again = experiment.shell.act(resets, run.folder, options, training, instead=[])
+    data = os.pathsep.join(map(str, experiment.shards(row, record.seed)))
+    return [*machine.launch(experiment.name), data, *arguments(options), *again, *training]
 
 
 def options_for(model: str, name: str, data: Path) -> list[str]:
@@ -88,20 +77,39 @@ def options_for(model: str, name: str, data: Path) -> list[str]:
     joined = len({path.read_bytes() for path in of_pieces}) == 1
     embeddings = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
     options = options_of_size(model, size, {embeddings: True, **size.training})
-    return arguments(on_machine(options, machine, size, size.updates))
+    return arguments(on_machine(options, machine, size.updates, size))
 
 
-def on_machine(options: Options, machine: Machine, size: Size, updates: int) -> dict[str, Any]:
-    """Add the options for the machine, and for batches, updates and checkpoints."""
-    return {
-        **{name: value for name, value in options.items() if name != "batch-tokens"},
-        **machine.batch(options["batch-tokens"]),
-        "max-update": updates,
-        "no-epoch-checkpoints": True,
-        "save-interval-updates": save_interval(size.save_every, size.averaged, updates),
-        "keep-interval-updates": size.averaged,
-        **machine.options(),
-    }
+def on_machine(
+    options: Options, machine: Machine, updates: int, size: Size | None
+) -> dict[str, Any]:
+    """Add the options for the machine, and for batches, updates and checkpoints.
+
+    updates: number of updates; 0 if the options limit the number of epochs instead.
+    """
+    found: dict[str, Any] = {**options}
+    if "batch-tokens" in found:
+        found |= machine.batch(found.pop("batch-tokens"))
+    else:
+        if "batch-size" in found:
+            found["batch-size"] = shared_out(found["batch-size"], machine.world())
+        if "max-tokens" in found:
+            found["max-tokens"] //= machine.world()
+    found |= {UPDATES: updates or None, "no-epoch-checkpoints": True}
+    if size:
+        found["save-interval-updates"] = save_interval(size.save_every, size.averaged, updates)
+        found["keep-interval-updates"] = size.averaged
+    return {**found, **machine.options()}
+
+
+def shared_out(sentences: int, processes: int) -> int:
+    """Return the number of sentences per process; raise an InputError if it is not an integer."""
+    if sentences % processes:
+        raise InputError(
+            f"{processes} processes cannot share the {sentences} sentences of a batch equally; "
+            f"give --gpus (or --processes) a divisor of {sentences}"
+        )
+    return sentences // processes
 
 
 def training_pairs(data: Path) -> int:
@@ -113,22 +121,6 @@ def training_pairs(data: Path) -> int:
         if languages.startswith(f"{language}-") and not more:  # .tree.bin contains the trees
             return len(MMapIndexedDataset(str(path.with_suffix(""))))
     raise InputError(f"{data}: no training data; use a data folder written by posattn prepare")
-
-
-def command_of(setup: TranslationSetup, run: Run, row: Row, machine: Machine) -> Command:
-    size, training = setup.content.sizes[row.size], setup.settings.rest
-    given = options_of(setup, row, run.record.seed)
-    options = {
-        **on_machine(given, machine, size, run.record.updates),
-        "save-dir": run.folder,
-        "tensorboard-logdir": run.folder / "tensorboard",
-        "log-format": "simple",
-        "log-interval": 100,
-    }
-    data = os.pathsep.join(map(str, setup.shards(row.trees)))
-    task = arguments({**setup.task, **options})
-    again = setup.shell.act(resets, run.folder, options, training, instead=[])
-    return [*machine.launch(setup.name), data, *task, *again, *training]
 
 
 def save_interval(every: int, averaged: int, updates: int) -> int:
@@ -148,9 +140,8 @@ def resets(folder: Path, options: Mapping[str, Any], given: Sequence[str]) -> li
     last = folder / "checkpoint_last.pt"
     if not last.exists():
         return []
-    names = ("distributed-world-size", "max-tokens", "update-freq")
-    chosen = by_option(given)
-    now = tuple(" ".join(chosen.get(f"--{name}", [str(options[name])])) for name in names)
+    chosen, ours = by_option(given), {**BATCHES, **options}
+    now = tuple(" ".join(chosen.get(f"--{name}", [str(ours[name])])) for name in BATCHES)
     return [] if batches_of(last) == now else [f"--{RESET}"]
 
 

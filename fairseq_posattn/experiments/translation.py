@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import InputError, lab_extra
-from fairseq_posattn.experiments.commands import Command
+from fairseq_posattn.experiments.allowed import Options
 from fairseq_posattn.experiments.corpora import reference_files
 from fairseq_posattn.experiments.evaluating import evaluate
-from fairseq_posattn.experiments.experiment import Seeds
+from fairseq_posattn.experiments.experiment import TRIAL, Experiment, Seeds
 from fairseq_posattn.experiments.machine import Machine, Share, visible_devices
-from fairseq_posattn.experiments.preparing import prepare
-from fairseq_posattn.experiments.recipe import refuse_unknown
+from fairseq_posattn.experiments.preparing import check_texts, prepare
+from fairseq_posattn.experiments.recipe import FILE, module_beside, refuse_unknown
 from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.reproducibility import note_preparing, write_checklist
 from fairseq_posattn.experiments.runs import (
-    RECORD,
     Run,
     fingerprint_of,
     one_run,
-    runs_in,
 )
 from fairseq_posattn.experiments.scoring import check_scoring, score, signature, statistics
 from fairseq_posattn.experiments.sizes import DEMO
@@ -44,19 +44,26 @@ from fairseq_posattn.experiments.tables import (
     write_parts,
     write_sweep,
 )
-from fairseq_posattn.experiments.training_options import command_of, run_of
-from fairseq_posattn.experiments.translation_setup import TranslationSetup
+from fairseq_posattn.experiments.training_options import run_of
 from fairseq_posattn.files.terminal import say
 from fairseq_posattn.report.systems import ReportRequest
 from fairseq_posattn.scoring.tables import write_tables
 
-WITHOUT = {"corpora": "--corpora {} does not apply to a recipe with one corpus; omit this option"}
 
-
-class Translation(TranslationSetup):
+class Translation(Experiment):
     """An experiment whose models translate the test sets of a corpus."""
 
-    without = WITHOUT
+    without = ("corpora",)
+    small = False
+    most_baselines = sys.maxsize
+
+    def __init__(self, request: Any):
+        super().__init__(request)
+        if not self.content.has_presets:
+            raise InputError(
+                f"{self.folder / FILE}: the recipe needs a {TRIAL}, because its models have no "
+                "preset (model = ...)"
+            )
 
     def sized(self, asked: str | None) -> str | None:
         """Return the requested size; by default, select `demo` and the CPU if no GPU is visible."""
@@ -77,32 +84,31 @@ class Translation(TranslationSetup):
         )
         return DEMO
 
-    def row(self, model: str, size: str | None) -> Row:
-        return self.recipe.row(model, size)
-
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
         """Return the models of a size, or of all sizes; raise an InputError for unknown names."""
-        rows = self.recipe.rows(size)
-        if self.settings.from_study:
-            rows = list(rows_of(self.stored_runs(size), rows))
+        if not self.settings.from_study:
+            return super().rows(size, names)
+        rows = list(rows_of(self.stored_runs(size), self.recipe.rows(size)))
         refuse_unknown(names, [row.title for row in rows])
         return rows
 
-    def planned(self, rows: Sequence[Row], seeds: Seeds) -> list[tuple[Row, Run]]:
-        return [(row, run_of(self, row, seed)) for seed in seeds for row in rows]
+    def of_corpora(self, rows: Sequence[Row]) -> list[Row]:
+        return [*rows]
 
-    def command_of(self, row: Row, run: Run, machine: Machine) -> Command:
-        return command_of(self, run, row, machine)
+    def shards(self, row: Row, seed: int) -> list[Path]:
+        return self.shards_of(row.trees)
+
+    def make_data(self, row: Row, seed: int) -> None:
+        """Raise an InputError if the data do not exist, or if the texts have changed since."""
+        super().make_data(row, seed)
+        self.shell.act(check_texts, self, row.trees)
+
+    def outputs(self, folder: Path) -> Options:
+        return {"tensorboard-logdir": folder / "tensorboard"}
 
     def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
         """Translate the test sets with a run; store examples for the report only if `shown`."""
         evaluate(self, run, self.settings.examples if shown else 0, machine, share)
-
-    def take_only(self, models: Sequence[str]) -> None:
-        """Restrict `prepare` to the data that these models need."""
-        refuse_unknown(models, [row.title for row in self.content.models])
-        rows = [row for row in self.content.models if row.title in models]
-        self.recipe = replace(self.recipe, content=replace(self.content, models=rows))
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
         prepare(self, source, any_size, rest)
@@ -115,29 +121,14 @@ class Translation(TranslationSetup):
         with the same options.
         """
         request = self.settings
-        if request.rest or request.updates or request.precision:
+        if request.rest or request.updates or request.precision or self.shell.dry_run:
             return super().trained(row, seeds)
-
-        def finished_run(seed: int) -> Run:
-            return one_run(self.runs, row.system, seed, partial(run_of, self, row, seed))
-
-        if self.shell.dry_run:
-            return super().trained(row, seeds)
-        found = [finished_run(seed) for seed in seeds]
+        found = [
+            one_run(self.runs, row.system, seed, partial(run_of, self, row, seed)) for seed in seeds
+        ]
         for run in found:
             run.record.refuse_another_training(found[0].record)
         return found
-
-    def named(self, folder: str) -> Run:
-        """Return the finished run in a folder; raise an InputError if there is none."""
-        name = Path(folder).name
-        found = [run for run in runs_in(self.runs) if run.folder.name == name]
-        if not found or not found[0].is_finished:
-            raise InputError(
-                f"{self.runs / name}: the folder contains no finished run with a {RECORD}; "
-                "select another run with --run"
-            )
-        return found[0]
 
     def finished(self, rows: Sequence[Row], seeds: Seeds) -> list[Run]:
         """Train and evaluate all models with all seeds; if `from_study`, return the stored runs."""
@@ -168,7 +159,7 @@ class Translation(TranslationSetup):
             if size in (None, run.record.size) and (not seeds or run.record.seed in seeds)
         ]
 
-    def show(self, row: Row | None, runs: Sequence[Run], others: Sequence[Run]) -> None:
+    def show(self, runs: Sequence[Run], others: Sequence[Run]) -> None:
         for test in self.subsets():
             path = score(self, runs, others, test)
             self.shell.act(print_scores, path)
@@ -269,3 +260,17 @@ def print_scores(path: Path) -> None:
 
     print("\n".join(lines(read_record(ScoredSystem, path, "evaluate again"))), flush=True)
     say(f"{path}: the scores were written to this file")
+
+
+def experiment_class(file: Path) -> type[Experiment]:
+    """Return the class `Recipe` of a recipe's trial.py, or Translation if there is no trial.py."""
+    module = module_beside(file.parent / TRIAL, f"trial_of_{file.parent.name}")
+    if module is None:
+        return Translation
+    found = getattr(module, "Recipe", None)
+    if not (isinstance(found, type) and issubclass(found, Experiment)):
+        raise InputError(
+            f"{file.parent / TRIAL}: the file contains no class Recipe derived from Experiment; "
+            "define one"
+        )
+    return found

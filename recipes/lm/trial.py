@@ -14,10 +14,10 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.corpora import PACKED
+from fairseq_posattn.experiments.experiment import Experiment, Results
 from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.recipe_content import Options, TrialRow
+from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.files.files import read_json
 from fairseq_posattn.scoring.tables import NONE, Cell, Table, mean_cell
 
@@ -26,7 +26,7 @@ SPLITS = ("train", "valid", "test")
 WITHOUT_ATTENTION = "lstm"
 
 
-class Recipe(Trial):
+class Recipe(Experiment):
     """The recipe of the language models, with the corpora PTB and WikiText-2 or parts of them."""
 
     def text(self, corpus: str) -> Path:
@@ -62,10 +62,6 @@ class Recipe(Trial):
         outputs = [data / "dict.txt", data / "test.bin", text / "counts.json"]
         self.once(name, list(rest), [*files, *programs], outputs, make)
 
-    def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
-        """Return the options of fairseq-train; parts of a corpus use those of the whole corpus."""
-        return super().options_of(row, corpus.partition(".")[0], seed)
-
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
         """Compute the perplexities, and draw the attention of the first sentences."""
         path, data = run.folder / "checkpoint_best.pt", self.data(corpus, run.record.seed)
@@ -81,7 +77,7 @@ class Recipe(Trial):
             self.command(run, share, program, data, "--path", path, *maps, *cpu)
         return self.shell.act(read_json, out, "delete it", instead={})
 
-    def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
+    def tables(self, rows: Sequence[Row], results: Results, baseline: str) -> list[Table]:
         return [table(rows, results, corpus) for corpus in sorted({c for _, c in results})]
 
 
@@ -103,7 +99,7 @@ def files_of(folder: Path, corpus: str, split: str) -> list[Path]:
     return [path for path in paths if path.exists()]
 
 
-def table(rows: Sequence[TrialRow], results: Results, corpus: str) -> Table:
+def table(rows: Sequence[Row], results: Results, corpus: str) -> Table:
     """Return the table of perplexities on a corpus; parts of a corpus have no published ones."""
     head = ["model", "parameters", "published"]
     for split in SPLITS[1:]:

@@ -17,11 +17,11 @@ from statistics import mean
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.experiment import Experiment, Results
 from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.recipe import arguments
-from fairseq_posattn.experiments.recipe_content import TrialRow
+from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.files.atomic import replaced_whole
 from fairseq_posattn.files.files import read_lines, same_number_of_lines
 from fairseq_posattn.scoring import generate_log
@@ -36,13 +36,13 @@ AGAIN = "delete it and start the recipe again"
 Accuracies = dict[str, dict[str, float]]  # column -> measure -> share
 
 
-class Recipe(Trial):
+class Recipe(Experiment):
     """The lookup recipe, which draws different tables for each seed."""
 
     def corpora(self) -> list[str]:
         return ["tables"]
 
-    def raw(self, seed: int) -> Path:
+    def drawn(self, seed: int) -> Path:
         """Return the folder with the tables of a seed."""
         return self.work / f"raw.seed{seed}"
 
@@ -50,9 +50,9 @@ class Recipe(Trial):
         """Return the folder with the binarised tables of a seed."""
         return self.work / f"data.seed{seed}"
 
-    def make_data(self, corpus: str, seed: int) -> None:
+    def make_data(self, row: Row, seed: int) -> None:
         """Draw the tables of a seed, and binarise them."""
-        raw, data, program = self.raw(seed), self.data(corpus, seed), self.folder / "tables.py"
+        raw, data, program = self.drawn(seed), self.data(row.size, seed), self.folder / "tables.py"
         options = arguments({**self.content.data, "seed": seed})
 
         def make() -> None:
@@ -75,13 +75,13 @@ class Recipe(Trial):
             "max-len-b": 2,
         }
         self.program("generate", options, run, machine, share, run.folder / "generate.log")
-        raw = self.raw(run.record.seed)
+        raw = self.drawn(run.record.seed)
         return self.shell.act(measured, run.folder, raw, instead={})
 
-    def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
+    def tables(self, rows: Sequence[Row], results: Results, baseline: str) -> list[Table]:
         return [table(measure, rows, results) for measure in MEASURES]
 
-    def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
+    def draw(self, rows: Sequence[Row], results: Results, runs: dict[str, list[Run]]) -> None:
         """Draw the accuracy against the number of tables."""
         draw(rows, results, self.work / "lookup.png")
 
@@ -134,7 +134,7 @@ def words_right(target: list[str], output: list[str]) -> int:
     return sum(one == other for one, other in zip(target, output, strict=False))
 
 
-def table(measure: str, rows: Sequence[TrialRow], results: Results) -> Table:
+def table(measure: str, rows: Sequence[Row], results: Results) -> Table:
     first = next(iter(results.values()))[0]
     heads = list(first["accuracy"])
     lines = []
@@ -154,7 +154,7 @@ def shares(runs: list[dict], column: str, measure: str) -> list[float]:
     return [100 * run["accuracy"][column][measure] for run in runs]
 
 
-def draw(rows: Sequence[TrialRow], results: Results, path: Path) -> None:
+def draw(rows: Sequence[Row], results: Results, path: Path) -> None:
     """Plot the accuracy by number of tables; the values at 2 are for held-out compositions."""
     import matplotlib
 

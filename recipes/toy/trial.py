@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.experiment import Experiment, Results
 from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.recipe import arguments
-from fairseq_posattn.experiments.recipe_content import TrialRow
+from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.files.files import read_lines, same_number_of_lines
 from fairseq_posattn.preparation.project import ProjectionRequest
 from fairseq_posattn.preparation.segment import ApplyRequest, LearnRequest
@@ -37,23 +37,18 @@ MEANING = (
 SPEEDS = ("train_words_per_second", "generate_sentences_per_second")
 
 
-class Recipe(Trial):
+class Recipe(Experiment):
     """The toy recipe, which creates its treebank and runs each step of posattn prepare."""
 
     def corpora(self) -> list[str]:
         return ["treebank"]
 
-    @property
-    def raw(self) -> Path:
-        """The folder with the sentences and their trees."""
-        return self.work / "raw"
-
     def data(self, corpus: str, seed: int) -> Path:
         return self.work / "data"
 
-    def make_data(self, corpus: str, seed: int) -> None:
+    def make_data(self, row: Row, seed: int) -> None:
         """Create the treebank, and binarise it."""
-        data, inputs = self.data(corpus, seed), [self.folder / "treebank.py"]
+        data, inputs = self.data(row.size, seed), [self.folder / "treebank.py"]
         names = ("train", "valid", "test", UNAMBIGUOUS)
         outputs = [data / f"{split}.src-tgt.src.bin" for split in names]
         self.once("treebank", self.content.data, inputs, outputs, self.prepare_all)
@@ -110,7 +105,7 @@ class Recipe(Trial):
         self.program("validate", {**options, "max-tokens": 2000}, run, machine, share, log)
         return {"attachment": self.shell.act(attachment_in, log)}
 
-    def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
+    def tables(self, rows: Sequence[Row], results: Results, baseline: str) -> list[Table]:
         lines, signature = [], ""
         learnt = any("attachment" in run for runs in results.values() for run in runs)
         for row in rows:

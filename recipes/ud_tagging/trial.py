@@ -17,10 +17,11 @@ from statistics import mean, stdev
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.experiment import Experiment, Results
 from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.recipe_content import Options, TrialRow
+from fairseq_posattn.experiments.progress_display import ProgressDisplay
+from fairseq_posattn.experiments.recipe_content import Options, Row
 from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.files.atomic import replaced_whole, written_whole
 from fairseq_posattn.files.files import read_lines
 from fairseq_posattn.files.progress import ProgressDisplay
@@ -38,11 +39,11 @@ JSON = re.compile(r"\| (?P<kind>[\w]+) \| (?P<figures>\{.*\})$")
 AGAIN = "delete the folder of this run and start the recipe again"
 
 
-class Recipe(Trial):
+class Recipe(Experiment):
     """The recipe of the taggers, with one corpus per treebank."""
 
     read_in_training = ("train.*", "valid.*", "*.txt", SETTINGS)
-    compares = True
+    most_baselines = 1
 
     @property
     def folders(self) -> Path:
@@ -92,12 +93,12 @@ class Recipe(Trial):
 
         self.once(name, [*words, named], list(files.values()), [out / SETTINGS], make)
 
-    def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
+    def options_of(self, row: Row, seed: int) -> Options:
         """Return the options of fairseq-train; corpora with word vectors use those for PTB."""
-        options = super().options_of(row, corpus, seed)
-        if self.vectors(corpus).exists():
+        options, vectors = super().options_of(row, seed), self.vectors(row.size)
+        if vectors.exists():
             options["arch"] += "_ptb"
-            options["word-vectors"] = self.vectors(corpus).read_text().strip()
+            options["word-vectors"] = vectors.read_text().strip()
             options["fixed-word-vectors"] = True
         return options
 
@@ -119,7 +120,7 @@ class Recipe(Trial):
         training = run.folder / "train.log"
         return self.shell.act(lambda: accuracies(log) | trained(training), instead={})
 
-    def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
+    def tables(self, rows: Sequence[Row], results: Results, baseline: str) -> list[Table]:
         """Return tables like Tables 2c and 2d of the paper."""
         treebanks = sorted({corpus for _, corpus in results})
         return [
@@ -127,7 +128,7 @@ class Recipe(Trial):
             treebank_table(rows, results, treebanks, baseline),
         ]
 
-    def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
+    def draw(self, rows: Sequence[Row], results: Results, runs: dict[str, list[Run]]) -> None:
         """Plot the accuracy on dev by update, as in Figure 2 of the paper."""
         draw(rows, runs, self.work / "curves.png")
 
@@ -238,7 +239,7 @@ def macro(results: Results, treebanks: Sequence[str], model: str, name: str) -> 
     return f"{mean(map(mean, by_treebank)):.2f}{spread}"
 
 
-def macro_table(rows: Sequence[TrialRow], results: Results, treebanks: Sequence[str]) -> Table:
+def macro_table(rows: Sequence[Row], results: Results, treebanks: Sequence[str]) -> Table:
     """Return a table like Table 2c of the paper."""
     groups = {"all": "accuracy", "OOV": "oov_accuracy", "ambiguous": "ambiguous_accuracy"}
     head = ["model", *(h for group in groups for h in (group, "published")), "parameters"]
@@ -257,7 +258,7 @@ def macro_table(rows: Sequence[TrialRow], results: Results, treebanks: Sequence[
 
 
 def treebank_table(
-    rows: Sequence[TrialRow], results: Results, treebanks: Sequence[str], baseline: str
+    rows: Sequence[Row], results: Results, treebanks: Sequence[str], baseline: str
 ) -> Table:
     """Return the table of accuracies over all words, like Table 2d of the paper."""
     published = read_published()
@@ -346,7 +347,7 @@ def points(path: Path) -> list[dict]:
     return [as_document(point) for point in curve.points if point.accuracy is not ABSENT]
 
 
-def draw(rows: Sequence[TrialRow], runs: dict[str, list[Run]], out: Path) -> None:
+def draw(rows: Sequence[Row], runs: dict[str, list[Run]], out: Path) -> None:
     """Plot the accuracy on dev by update, averaged over the runs of each model."""
     import matplotlib
 

@@ -117,7 +117,7 @@ def test_a_recipe_with_code_says_so_at_its_first_start(file, tmp_path):
     """It says so before the code runs."""
     text = GOOD if file == "corpus.py" else 'title = "x"\nmodels = [{ name = "a" }]\n'
     write(tmp_path / "recipe.toml", text)
-    base = "from fairseq_posattn.experiments.trials import Trial\nclass Recipe(Trial): pass\n"
+    base = "from fairseq_posattn.experiments.experiment import Experiment as Recipe\n"
     write(tmp_path / file, "import sys; print('it runs', file=sys.stderr)\n" + base)
     said = [in_process("prepare", tmp_path, "--from", "/no")[2] for _ in range(2)]
     line = f"{tmp_path / file}: the recipe runs this code with all of your permissions\n"

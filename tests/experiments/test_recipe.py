@@ -12,13 +12,12 @@ import pytest
 
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.recipe import CHECKOUT, arguments, read_content, read_recipe
-from fairseq_posattn.experiments.recipe_content import TrialContent
+from fairseq_posattn.experiments.experiment import TRIAL
+from fairseq_posattn.experiments.recipe import CHECKOUT, arguments, read_recipe
 from fairseq_posattn.experiments.recipe_options import Prepare, asked_recipe
 from fairseq_posattn.experiments.runs import Run, RunRecord
 from fairseq_posattn.experiments.sizes import size_for
-from fairseq_posattn.experiments.translation import Translation
-from fairseq_posattn.experiments.trials import TRIAL, trial_class
+from fairseq_posattn.experiments.translation import Translation, experiment_class
 from support.experiments import in_process
 
 GOOD = """
@@ -107,6 +106,15 @@ def test_a_size_of_all_recipes(tmp_path, name):
             'size = "base"\n[[models]]\nmodel = "sequence"\nsize = "base"',
             "two mod",
         ),
+        ('model = "sequence"', 'name = "a"', "source requires models with a preset"),
+        ('target = "de"', "", "target is missing; correct the recipe"),
+        ('size = "base"', "", "has the size '', expected one of: base"),
+        (
+            'size = "base"',
+            'size = "base"\n[[models]]\nname = "a"',
+            "the entry 'a' of models has no m",
+        ),
+        ('size = "base"', 'size = "base"\npublished.test = "x"', "expected numbers by test set"),
         ('model = "sequence"', 'model = "straight"', "unknown preset 'straight'; correct"),
         (
             'model = "sequence"\nsize = "base"',
@@ -155,10 +163,10 @@ def test_no_recipe(tmp_path):
 
 def test_all_recipes_are_read():
     for path in CHECKOUT.glob("recipes/*/recipe.toml"):
-        if (path.parent / TRIAL).exists():
-            assert trial_class(path) and read_content(TrialContent, path).models
+        content, has_code = read_recipe(path.parent.name).content, (path.parent / TRIAL).exists()
+        assert content.has_presets == (experiment_class(path) is Translation) == (not has_code)
+        if has_code:
             continue
-        content = read_recipe(path.parent.name).content
         assert all(row.published.keys() <= set(content.corpus.tests) for row in content.models)
         assert content.corpus.sentences.keys() <= set(content.corpus.names)
         for row in content.models:

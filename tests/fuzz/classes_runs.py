@@ -62,11 +62,10 @@ def show_result(folder: Path) -> None:
     """What table.sh of the toy recipe does with a run that has ended: test it once, and show it."""
     from fairseq_posattn.experiments.machine import Machine, Share
     from fairseq_posattn.experiments.recipe_options import Table
-    from fairseq_posattn.experiments.trials import trial_class
+    from fairseq_posattn.experiments.translation import experiment_class
 
     file = ROOT / "recipes/toy/recipe.toml"
-    recipe = trial_class(file)
-    assert recipe is not None
+    recipe = experiment_class(file)
     trial = recipe(Table(recipe=str(file.parent), work=folder))
     row = next(row for row in trial.content.models if row.name == RECORD.name)
     run = runs.Run(folder / "runs", RECORD)

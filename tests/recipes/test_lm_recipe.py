@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.experiments.recipe import read_content
-from fairseq_posattn.experiments.recipe_content import TrialContent
+from fairseq_posattn.experiments.recipe import read_recipe
 from support.commands import PLUGIN, ROOT, run, script
 from support.experiments import Experiment, in_process
 from support.in_process import call
@@ -91,7 +90,7 @@ def test_a_corpus_that_is_not_there(tmp_path):
 
 
 def test_the_table_stands_beside_the_published_one():
-    row = next(r for r in read_content(TrialContent, RECIPE / "recipe.toml").models)
+    row = next(r for r in read_recipe(str(RECIPE)).content.models)
     figures = {"per_word": 90.128, "as_published": 70.5}
     result = {"parameters": 7863446, "valid": figures, "test": figures}
     table = trial.table(

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.recipe_content import TrialRow
+from fairseq_posattn.experiments.recipe_content import Row
 from support.commands import ROOT, script
 from support.experiments import Experiment
 
@@ -48,7 +48,7 @@ def test_an_output_that_goes_on_is_no_right_sequence(tmp_path):
 
 
 def test_the_table_of_several_seeds(tmp_path):
-    row = TrialRow("none", training={"arch": "plain_s2s"})
+    row = Row(name="none", training={"arch": "plain_s2s"})
     runs = [measured(tmp_path / "1", GOLD), measured(tmp_path / "2", [*GOLD[:3], ""])]
     table = trial.table("sequences", [row], {("none", "tables"): runs})
     assert table.title == "Accuracy in % by sequence, mean (lowest to highest) of the seeds"

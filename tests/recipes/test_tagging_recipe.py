@@ -5,8 +5,8 @@ from statistics import mean
 
 import pytest
 
-from fairseq_posattn.experiments.recipe import read_content
-from fairseq_posattn.experiments.recipe_content import TrialContent, TrialRow
+from fairseq_posattn.experiments.recipe import read_recipe
+from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.scoring.statistics import welch
 from support.commands import ROOT, script
 from support.experiments import Experiment
@@ -105,14 +105,14 @@ def test_data_of_another_treebank_are_made_anew(toy, tmp_path):
 def test_published_treebanks_have_the_published_means():
     published = trial.read_published()
     assert len(published) == 47
-    for row in read_content(TrialContent, RECIPE / "recipe.toml").models:
+    for row in read_recipe(str(RECIPE)).content.models:
         if row.published:
             of_47 = mean(figures[row.name] for figures in published.values())
             assert of_47 == pytest.approx(row.published["UD"]["accuracy"], abs=0.0051)
 
 
 def test_means_and_deviations():
-    row = TrialRow("conv", published={"UD": {"accuracy": 94.21}})
+    row = Row(name="conv", published={"UD": {"accuracy": 94.21}})
     accuracies = {("conv", "A"): (90, 92), ("conv", "B"): (80, 84)}
     results = {pair: [{"accuracy": a} for a in found] for pair, found in accuracies.items()}
     table = trial.treebank_table([row], results, ["A", "B"], "conv")
