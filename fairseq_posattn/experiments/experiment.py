@@ -70,14 +70,13 @@ class Experiment(Workspace):
         """Create the data of recipes that have a step `prepare`."""
         raise InputError(
             f"{self.name} has no step prepare, because it makes its data itself; run "
-            f"{called('table', self.name)}"
+            f"{called('table', self.recipe.called)}"
         )
 
     def make_data(self, row: Row, seed: int) -> None:
         """Create the data of a run; the default method only checks that the data exist."""
-        data = self.shards(row, seed)[0]
+        data, step = self.shards(row, seed)[0], called("prepare", self.recipe.called)
         if not self.shell.is_there(data):
-            step = called("prepare", self.recipe.called)
             raise InputError(f"{data}: no data; run {step} first")
 
     def choices_of_test(self) -> list[Any]:
@@ -125,24 +124,19 @@ class Experiment(Workspace):
 
     def of_corpora(self, rows: Sequence[Row]) -> list[Row]:
         """Return the models for each corpus of --corpora (default: those with complete data)."""
-        known, chosen = self.corpora(), dict.fromkeys(self.settings.corpora or ())
-        self.shell.act(self.check_corpora, known)
-        return [row.on_corpus(name) for name in chosen or known or ["CORPUS"] for row in rows]
-
-    def check_corpora(self, known: Sequence[str]) -> None:
-        if not known:
-            step = called("prepare", self.recipe.called)
-            raise InputError(f"{self.work}: no data; run {step} first")
-        for name in self.settings.corpora or ():
-            if name not in known:
+        known, chosen = self.corpora(), self.settings.corpora or []
+        for name in chosen:
+            if known and name not in known and not self.shell.dry_run:
                 raise InputError(
                     f"--corpora contains the unknown corpus {name}; choose among {' '.join(known)}"
                 )
+        names = dict.fromkeys(chosen or known or ["CORPUS"])
+        return [row.on_corpus(name) for name in names for row in rows]
 
     def planned(self, rows: Sequence[Row], seeds: Seeds) -> list[tuple[Row, Run]]:
         """Make sure that the data exist, and return one (model, run) pair per model and seed."""
         jobs = [(row, seed) for seed in seeds for row in self.of_corpora(rows)]
-        for job in {tuple(self.shards(*job)): job for job in reversed(jobs)}.values():
+        for job in {tuple(self.shards(*job)): job for job in jobs}.values():
             self.make_data(*job)
         return [(row, run_of(self, row, seed)) for row, seed in jobs]
 
@@ -161,8 +155,10 @@ class Experiment(Workspace):
 
     def evaluate(self, runs: Sequence[Run], baseline: Row | None) -> None:
         """Test the runs of a model and print their scores, optionally compared with a baseline."""
-        of_runs = [run.record.seed for run in runs]
-        others = self.trained(baseline, of_runs) if baseline else []
+        seeds = dict.fromkeys(run.record.seed for run in runs)
+        sizes = {run.record.size for run in runs}
+        others = self.trained(baseline, [*seeds]) if baseline else []
+        others = [run for run in others if run.record.size in sizes]
         jobs = [(run, run is runs[0]) for run in [*others, *runs]]
         self.side_by_side([partial(self.test_one, *job) for job in jobs])
         self.show(runs, others)

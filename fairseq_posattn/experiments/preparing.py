@@ -47,11 +47,7 @@ def prepare(setup: Workspace, source: Path | None, any_size: bool, rest: Sequenc
     refuse_chosen(rest, OURS)
     setup.shell.act(check_scoring, setup)
     own = setup.content.corpus.folder
-    folder = source or (setup.recipe.folder / own if own else download(setup))
-    if not setup.shell.is_there(folder):
-        raise InputError(
-            f"{folder}: there is no such folder; give the path of the corpus with --from"
-        )
+    folder = setup.given(source or (setup.folder / own if own else download(setup)))
     setup.shell.act(keep_records, setup)
     collector = Collector(setup.recipe, setup.shell, folder, setup.raw, any_size)
     collector.collect()

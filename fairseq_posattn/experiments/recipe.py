@@ -55,12 +55,7 @@ class Recipe:
         Raises InputError for an unknown size.
         """
         sizes = self.content.sizes
-        if name and not sizes:
-            raise InputError(
-                f"--size {name} does not apply, as the models of {self.name} have one size; omit "
-                "this option"
-            )
-        if name and name not in sizes:
+        if name and sizes and name not in sizes:
             raise InputError(f"the recipe has no size '{name}'; choose among {' '.join(sizes)}")
         return name or next(iter(sizes), "")
 

@@ -258,14 +258,18 @@ class Content:
         seen = set()
         for row in self.models:
             if not row.title or bool(row.model) != presets:
-                raise InputError(f"the entry '{row.title}' of models has no model or no name")
+                lacking = "model" if presets else "name"
+                raise InputError(f"the entry '{row.title}' of models has no {lacking}")
             if row.size not in (self.sizes or [""]):
                 raise InputError(
                     f"the model '{row.title}' has the size '{row.size}', expected one of: "
                     + " ".join(self.sizes)
                 )
             if row.system in seen:
-                raise InputError(f"two models of size '{row.size}' are called '{row.title}'")
+                raise InputError(
+                    f"two models are called '{row.title}'; give models of the same size different "
+                    "names"
+                )
             seen.add(row.system)
         if presets:
             self.check_corpus()

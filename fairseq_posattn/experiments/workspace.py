@@ -48,7 +48,9 @@ class Workspace:
     small: the models train in fp32 on at most one GPU, unless the options select otherwise.
     """
 
-    without: Sequence[str] = ("tokens", "last", "with_parsing", "on_valid", "keep", "from_study")
+    without: Sequence[str] = (
+        *("size", "tokens", "last", "with_parsing", "on_valid", "keep", "from_study"),
+    )
     most_baselines = 0
     read_in_training: Sequence[str] = ("train.*", "valid.*", "dict*.txt")
     small = True

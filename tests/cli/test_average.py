@@ -209,6 +209,9 @@ def test_another_architecture(trained, tmp_path, change):
 
 def test_the_machine_that_a_checkpoint_was_trained_on(trained):
     """By which the recipes tell whether the place in the epoch still counts."""
-    from fairseq_posattn.experiments.training_options import batches_of
+    from fairseq_posattn.experiments.training_options import batches_of, resets
 
     assert batches_of(trained / "checkpoint_last.pt") == ("1", "1000", "1")
+    assert resets(trained, {"max-tokens": 1000}, []) == []
+    for changed in ({}, {"max-tokens": 500}, {"max-tokens": 1000, "distributed-world-size": 2}):
+        assert resets(trained, changed, []) == ["--reset-dataloader"]

@@ -12,7 +12,7 @@ DRY = ("sequence", "--dry-run", "--")
     ("step", "recipe", "arguments", "message"),
     [
         ("train", "lookup", ["nothing"], "unknown model 'nothing'; choose among positional con"),
-        ("train", "lookup", ["none", "--size", "base"], "the models of lookup have one size"),
+        ("train", "lookup", ["none", "--size", "base"], "--size does not apply to the recipe"),
         ("train", "lookup", ["none", "--corpora", "x"], "the unknown corpus x; choose among tab"),
         ("evaluate", "lookup", ["none", "--baseline", "none"], "lookup supports no --baseline"),
         ("evaluate", "lookup", ["--run", "x"], "runs/x: the folder contains no finished run"),
