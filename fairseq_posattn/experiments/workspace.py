@@ -37,6 +37,7 @@ TRAINING = {  # the settings of Vaswani et al. (2017), which a recipe can overri
 }
 TASK = ("task", "source-lang", "target-lang")
 UPDATES = "max-update"
+OF_TRANSLATION = ("size", "tokens", "last", "with_parsing", "on_valid", "keep", "from_study")
 
 
 class Workspace:
@@ -48,9 +49,7 @@ class Workspace:
     small: the models train in fp32 on at most one GPU, unless the options select otherwise.
     """
 
-    without: Sequence[str] = (
-        *("size", "tokens", "last", "with_parsing", "on_valid", "keep", "from_study"),
-    )
+    without: Sequence[str] = OF_TRANSLATION
     most_baselines = 0
     read_in_training: Sequence[str] = ("train.*", "valid.*", "dict*.txt")
     small = True
