@@ -50,7 +50,7 @@ def row_of(experiment: Any, request: step.Train | step.Evaluate, size: str | Non
         raise InputError(
             f"no model is given; specify one from the recipe, such as {' '.join(known)}"
         )
-    return experiment.row(request.model, size)
+    return experiment.recipe.row(request.model, size)
 
 
 def prepare(experiment: Any, request: step.Prepare) -> None:
@@ -73,7 +73,7 @@ def evaluate(experiment: Any, request: step.Evaluate) -> None:
         size = runs[0].record.size
     else:
         runs = experiment.trained(row_of(experiment, request, size), request.all_seeds)
-    experiment.evaluate(runs, request.baseline and experiment.row(request.baseline, size))
+    experiment.evaluate(runs, request.baseline and experiment.recipe.row(request.baseline, size))
 
 
 def table(experiment: Any, request: step.Table) -> None:

@@ -10,14 +10,22 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.commands import called
-from fairseq_posattn.experiments.machine import Machine, Share, run_side_by_side, shares
+from fairseq_posattn.experiments.machine import (
+    Machine,
+    Share,
+    run_side_by_side,
+    shares,
+    visible_devices,
+)
 from fairseq_posattn.experiments.recipe import FILE, refuse_unknown
 from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.runs import FINISHED, RECORD, Run, runs_in
+from fairseq_posattn.experiments.sizes import DEMO
 from fairseq_posattn.experiments.training import train_once
 from fairseq_posattn.experiments.training_options import command_of, run_of
 from fairseq_posattn.experiments.workspace import Workspace
 from fairseq_posattn.files.files import read_json, write_json
+from fairseq_posattn.files.terminal import say
 from fairseq_posattn.files.version import code_version
 from fairseq_posattn.scoring.tables import Table, markdown, write_tables
 
@@ -89,9 +97,6 @@ class Experiment(Workspace):
 
     # The models and runs
 
-    def row(self, model: str, size: str | None) -> Row:
-        return self.recipe.row(model, size)
-
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
         """Return the models of the table; raise an InputError for unknown names.
 
@@ -108,8 +113,23 @@ class Experiment(Workspace):
         self.recipe = replace(self.recipe, content=replace(self.content, models=rows))
 
     def sized(self, asked: str | None) -> str | None:
-        """Return the model size to use, given the size that the user requested, if any."""
-        return asked
+        """Return the requested size; by default, select `demo` and the CPU if no GPU is visible."""
+        machine = self.machine
+        chosen = (
+            self.settings.from_study
+            or machine.cpu
+            or machine.gpus is not None
+            or asked not in (None, DEMO)
+        )
+        if chosen or DEMO not in self.content.sizes or visible_devices():
+            return asked
+        self.machine = replace(machine, cpu=True)
+        updates = self.settings.updates or self.content.sizes[DEMO].updates
+        say(
+            f"no GPU is visible, so models of size {DEMO} are trained on the CPU, for {updates:,} "
+            "updates each; to change this, use --size and --cpu or --gpus"
+        )
+        return DEMO
 
     def named(self, folder: str) -> Run:
         """Return the finished run in a folder; raise an InputError if there is none."""

@@ -14,7 +14,7 @@ from fairseq_posattn.experiments.allowed import Options
 from fairseq_posattn.experiments.corpora import reference_files
 from fairseq_posattn.experiments.evaluating import evaluate
 from fairseq_posattn.experiments.experiment import TRIAL, Experiment, Seeds
-from fairseq_posattn.experiments.machine import Machine, Share, visible_devices
+from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.preparing import check_texts, prepare
 from fairseq_posattn.experiments.recipe import FILE, module_beside, refuse_unknown
 from fairseq_posattn.experiments.recipe_content import Row
@@ -25,7 +25,6 @@ from fairseq_posattn.experiments.runs import (
     one_run,
 )
 from fairseq_posattn.experiments.scoring import check_scoring, score, signature, statistics
-from fairseq_posattn.experiments.sizes import DEMO
 from fairseq_posattn.experiments.study import (
     STUDY,
     StoredRun,
@@ -64,25 +63,6 @@ class Translation(Experiment):
                 f"{self.folder / FILE}: the recipe needs a {TRIAL}, because its models have no "
                 "preset (model = ...)"
             )
-
-    def sized(self, asked: str | None) -> str | None:
-        """Return the requested size; by default, select `demo` and the CPU if no GPU is visible."""
-        machine = self.machine
-        chosen = (
-            self.settings.from_study
-            or machine.cpu
-            or machine.gpus is not None
-            or asked not in (None, DEMO)
-        )
-        if chosen or DEMO not in self.content.sizes or visible_devices():
-            return asked
-        self.machine = replace(machine, cpu=True)
-        updates = self.settings.updates or self.content.sizes[DEMO].updates
-        say(
-            f"no GPU is visible, so models of size {DEMO} are trained on the CPU, for {updates:,} "
-            "updates each; to change this, use --size and --cpu or --gpus"
-        )
-        return DEMO
 
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
         """Return the models of a size, or of all sizes; raise an InputError for unknown names."""

@@ -79,7 +79,7 @@ def test_labels_are_copied_beside_their_test_set_and_checked(tmp_path):
 
 def test_a_score_reads_the_labels_of_its_test_set(tmp_path, capsys):
     experiment = experiment_of(tmp_path, dry_run=True)
-    [(_, run)] = experiment.planned([experiment.row("sequence", None)], [1])
+    [(_, run)] = experiment.planned([experiment.recipe.row("sequence", None)], [1])
     out = [score(experiment, [run], [], test) for test in ("gen", "test")]
     printed = capsys.readouterr().out.split("fairseq_posattn score")[1:]
     assert f"--subsets category={experiment.raw}/gen.category" in printed[0]

@@ -36,7 +36,7 @@ def prepared(tmp_path):
 
 def run(folder):
     experiment = Translation(Table(recipe=str(folder)))
-    return experiment.planned([experiment.row("sequence", None)], [1])
+    return experiment.planned([experiment.recipe.row("sequence", None)], [1])
 
 
 def refused(folder, text: str, key: str) -> None:
