@@ -52,8 +52,8 @@ def test_names_lead_nowhere_else(tmp_path, old, new, key):
             ("corpus.prepare", o)
             for o in ("out", "work", "wor", "valid", "control", "sbatch", "align-by")
         ),
-        *(("models.training", o) for o in ("user-dir", "user_dir", "save-dir")),
-        *(("training", o) for o in ("tensorboard-logdir", "checkpoint-suffix")),
+        *(("models.training", o) for o in ("user-dir", "user_dir", "save-dir", "arch")),
+        *(("training", o) for o in ("tensorboard-logdir", "checkpoint-suffix", "task")),
         *(("sizes.base.training", o) for o in ("log-file", "wandb-project", "arch", "task")),
         *(("evaluation.score", o) for o in ("json", "js", "train-counts")),
         ("training", '"lr=1 --user-dir"'),

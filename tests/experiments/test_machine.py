@@ -9,6 +9,7 @@ import pytest
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments import machine as machines
 from fairseq_posattn.experiments.machine import Machine, Share, run_side_by_side, shares
+from support.experiments import in_process
 
 
 @pytest.fixture
@@ -36,6 +37,13 @@ def test_runs_share_the_gpus(four_gpus, runs, at_once, gpus, each, side):
     assert (machine.each(), len(parts)) == (each, side)
     used = [gpu for part in parts for gpu in part.gpus]
     assert len(used) == len(set(used)) and (runs == 1 or len(used) == each * side)
+
+
+@pytest.mark.parametrize(("options", "each"), [([], 1), (["--gpus", 4], 2)])
+def test_a_small_model_uses_one_gpu_unless_more_are_given(four_gpus, options, each, tmp_path):
+    words = ["train", "lookup", "none", "--seeds", "1-2", "--dry-run", "--work", tmp_path]
+    printed = in_process(*words, *options)[1]
+    assert printed.count(f"--distributed-world-size {each} ") == 2
 
 
 def test_more_runs_than_gpus_at_once(four_gpus):
