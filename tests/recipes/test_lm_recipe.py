@@ -163,7 +163,6 @@ def test_the_recipe_from_text_to_table(tmp_path):
     assert found["valid"]["per_word"] == pytest.approx(
         evaluated(work / "data/wikitext-2", folder / "checkpoint_best.pt"), rel=1e-3
     )
-    # a part of the corpus
     experiment.start("prepare", "--from", tmp_path / "raw", "--", "--words", 50)
     assert (work / "data/wikitext-2.50_words/dict.txt").exists()
 
