@@ -13,12 +13,12 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.allowed import Options
 from fairseq_posattn.experiments.commands import Command, Shell, python
 from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.progress_display import ProgressDisplay
 from fairseq_posattn.experiments.recipe import USER_DIR, arguments, read_recipe
 from fairseq_posattn.experiments.recipe_content import Content, Row, Size
 from fairseq_posattn.experiments.runs import Run
 from fairseq_posattn.experiments.training import TOTAL
 from fairseq_posattn.files.atomic import folder_written_whole
+from fairseq_posattn.files.progress import ProgressDisplay
 from fairseq_posattn.files.requests import command_of
 from fairseq_posattn.jobs.step_records import Steps
 from fairseq_posattn.trees.control import TreeControl

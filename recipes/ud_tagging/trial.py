@@ -19,7 +19,6 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.experiment import Experiment, Results
 from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.progress_display import ProgressDisplay
 from fairseq_posattn.experiments.recipe_content import Options, Row
 from fairseq_posattn.experiments.runs import Run
 from fairseq_posattn.files.atomic import replaced_whole, written_whole
