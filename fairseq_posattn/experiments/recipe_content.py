@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.allowed import (
@@ -255,6 +256,11 @@ class Content:
             if bool(getattr(self, name)) != presets:
                 reason = "is missing" if presets else "requires models with a preset (model = ...)"
                 raise InputError(f"{name} {reason}")
+        others = ["label", "on", "data"] if presets else ["trees", "tested", "evaluation", "sweep"]
+        default = {**vars(Row()), "data": {}, "evaluation": Evaluation(), "sweep": None}
+        for record, name in product((self, *self.models), others):
+            if vars(record).get(name, default[name]) != default[name]:
+                raise InputError(f"{name} requires models with{'out' * presets} a preset")
         seen = set()
         for row in self.models:
             if not row.title or bool(row.model) != presets:
@@ -266,10 +272,7 @@ class Content:
                     + " ".join(self.sizes)
                 )
             if row.system in seen:
-                raise InputError(
-                    f"two models are called '{row.title}'; give models of the same size different "
-                    "names"
-                )
+                raise InputError(f"two models of one size are called '{row.title}'; rename one")
             seen.add(row.system)
         if presets:
             self.check_corpus()

@@ -108,6 +108,7 @@ def test_a_size_of_all_recipes(tmp_path, name):
         ),
         ('model = "sequence"', 'name = "a"', "source requires models with a preset"),
         ('target = "de"', "", "target is missing; correct the recipe"),
+        ('size = "base"', 'size = "base"\nlabel = "a"', "label requires models without a preset"),
         ('size = "base"', "", "has the size '', expected one of: base"),
         ('size = "base"', 'size = "base"\n[[models]]\nname = "a"', "'a' of models has no model"),
         ('size = "base"', 'size = "base"\npublished.test = "x"', "expected numbers by test set"),
