@@ -121,6 +121,7 @@ def test_the_loss_and_its_gradients(case, toy_data, traced, caplog):
     usual, fast = (build(toy_data, *CASES[case], *learns, *more) for more in ([], COMPILE))
     fast.model.load_state_dict(usual.model.state_dict())  # the names are the same
     for own in (usual, fast):
+        own.task.build_criterion(own.cfg.criterion)  # before the data, as in fairseq-train
         own.model.apply(lambda module: setattr(module, "p", 0.0) if hasattr(module, "p") else None)
     for split, rows in (("valid", range(6)), ("train", range(5)), ("train", range(3, 12))):
         expected, found = (step_of(*own, batch(own.task, split, rows)) for own in (usual, fast))

@@ -73,7 +73,7 @@ def test_new_weights_are_not_forgotten(prepared):
 
 def test_a_step_of_fairseqs_own_adam_is_not_forgotten(prepared):
     _, plain = prepared
-    options = {"lr": [0.1], "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8, "weight_decay": 0.0}
+    options = {"lr": [0.1], "adam_betas": "(0.9, 0.98)", "adam_eps": 1.0, "weight_decay": 0.0}
     options |= {"use_old_adam": True, "tpu": False, "fp16_adam_stats": False}
     for one in prepared:
         steps(one, encoded(plain)).square().sum().backward()
