@@ -46,11 +46,42 @@ class TreeGcn(PreAttention):
         )
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+        count = max(self.shape.relations, 1)
+        key = (TreeGcn, count, x.dtype)
+        edges = ctx.cached(key, lambda: Edges.of(ctx.given_tree, count, x.dtype))
         x = x.transpose(0, 1)  # B T C
         for convolution in self.convolutions:
-            change: Tensor = convolution(x, ctx.given_tree)
+            change: Tensor = convolution(x, edges)
             x = x + torch.relu(change)
         return x.transpose(0, 1)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The trees of a batch as matrices, so that look-ups and sums over words are matrix products.
+
+    On a GPU, the backward pass of a look-up would add up gradients of the same row sequentially.
+    Words that were truncated have no pieces and no edges.
+    """
+
+    means: Tensor  # B W T: averages the pieces of each word
+    words: Tensor  # B T W: 1 at the word of each piece
+    parents: Tensor  # B W W: 1 at the parent of each word
+    labels: Tensor  # B W L: 1 at the relation of each word that has a parent
+
+    @classmethod
+    def of(cls, tree: SourceTree, labels: int, dtype: torch.dtype) -> Edges:
+        assert tree.labels is not None  # needs_labels
+        own = torch.arange(max(tree.parents.size(1), labels), device=tree.parents.device)
+        relation, own_word = own[:labels], own[: tree.parents.size(1)]
+        words = (tree.words[..., None] == own_word) & tree.is_word[..., None]
+        counts = words.sum(dim=1)  # B W
+        with_pieces = (counts[:, :, None] > 0) & (counts[:, None] > 0)
+        parents = (tree.parents[..., None] == own_word) & with_pieces
+        parents = parents & (own_word[:, None] != own_word)  # the root is its own parent
+        of_relation = (tree.labels[0][..., None] == relation) & parents.any(dim=-1, keepdim=True)
+        means = words.transpose(1, 2) / counts.clamp(min=1)[..., None]
+        return cls(means.to(dtype), words.to(dtype), parents.to(dtype), of_relation.to(dtype))
 
 
 class TreeConvolution(nn.Module):
@@ -62,22 +93,12 @@ class TreeConvolution(nn.Module):
         self.from_parent = GatedEdges(width, max(relations, 1))
         self.from_children = GatedEdges(width, max(relations, 1))
 
-    def forward(self, x: Tensor, tree: SourceTree) -> Tensor:
+    def forward(self, x: Tensor, edges: Edges) -> Tensor:
         """Return the sum of the messages to each piece, of shape (B, T, C), before the ReLU."""
-        labels = tree.labels
-        assert labels is not None  # needs_labels
-        relations = labels[0]
-        means, has_pieces = means_of_words(tree, x)  # B W C, B W
-        parents = tree.parents[..., None].expand_as(means)  # B W C
-        own = torch.arange(tree.parents.size(1), device=x.device)
-        has_parent = (tree.parents != own)[..., None]
-        down = self.from_parent(means.gather(1, parents), relations)
-        down = down * (has_parent & has_pieces.gather(1, tree.parents)[..., None])
-        up = self.from_children(means, relations) * (has_parent & has_pieces[..., None])
-        of_words = down.scatter_add(1, parents, up.type_as(down))
-        inside = tree.words.clamp(0, means.size(1) - 1)[..., None].expand_as(x)
-        of_pieces = of_words.gather(1, inside) * tree.is_word[..., None]
-        summed: Tensor = of_pieces + self.loop(x, torch.zeros_like(tree.words))
+        means = edges.means @ x  # B W C
+        down = self.from_parent(edges.parents @ means, edges.labels)
+        up = edges.parents.transpose(1, 2) @ self.from_children(means, edges.labels)
+        summed: Tensor = edges.words @ (down + up) + self.loop(x, x.new_ones(1, 1, 1))
         return summed
 
 
@@ -93,23 +114,8 @@ class GatedEdges(nn.Module):
         nn.init.xavier_uniform_(self.map.weight)
         nn.init.xavier_uniform_(self.gate.weight)
 
-    def forward(self, h: Tensor, label: Tensor) -> Tensor:
-        """Return the messages from states h, (B, W, C), along edges with labels, (B, W)."""
-        gate = torch.sigmoid(self.gate(h).squeeze(-1) + self.gate_bias[label])
-        mapped: Tensor = self.map(h)
-        return gate[..., None] * (mapped + self.label_bias[label])
-
-
-def means_of_words(tree: SourceTree, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Average x over the pieces of each word; also return a mask of the words that have pieces.
-
-    Words that were truncated have no pieces. The shapes are (B, T, C) for x, (B, W, C) for the
-    means and (B, W) for the mask.
-    """
-    words = tree.parents.size(1)
-    index = tree.words.masked_fill(~tree.is_word, words)  # an extra row for all other pieces
-    zeros = x.new_zeros(x.size(0), words + 1, x.size(2))
-    sums = zeros.scatter_add(1, index[..., None].expand_as(x), x)[:, :words]
-    ones = tree.is_word.to(x.dtype)
-    counts = x.new_zeros(x.size(0), words + 1).scatter_add(1, index, ones)[:, :words]
-    return sums / counts.clamp(min=1)[..., None], counts > 0
+    def forward(self, h: Tensor, labels: Tensor) -> Tensor:
+        """Return the messages from states h, (B, W, C), given one-hot labels, (B, W, L)."""
+        gate = torch.sigmoid(self.gate(h) + labels @ self.gate_bias[:, None])
+        messages: Tensor = gate * (self.map(h) + labels @ self.label_bias)
+        return messages
