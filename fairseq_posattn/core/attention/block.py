@@ -20,7 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_least_float32
+from fairseq_posattn.core.attention.kernels import lowest_if_masked
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
 from fairseq_posattn.core.attention.stages import PostAttention, ScoreMask
 from fairseq_posattn.core.option_values import option
@@ -80,40 +81,42 @@ class Block(ScoreMask, PostAttention):
         return min(self.options.size, ctx.length) or ctx.cached(Block, by_length)
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        block = ctx.positions // self.size(ctx)  # B K
-        return (block[:, :, None] == block[:, None, :])[:, None]
+        size = self.size(ctx)
+
+        def mask() -> Tensor:
+            block = ctx.positions // size  # B K
+            return (block[:, :, None] == block[:, None, :])[:, None]
+
+        return ctx.cached((Block, "allowed", size), mask)
 
     def limits(self, ctx: AttentionContext) -> tuple[int, Tensor | None] | None:
         size = self.size(ctx)
         return size - 1, ctx.positions.clamp(min=0) // size
 
     def replace(self, x: Tensor, out: Tensor, ctx: AttentionContext) -> Tensor:
-        x, h = ctx.rows_to_front(x), ctx.rows_to_front(out)  # T B C, padding last
-        real = (torch.arange(ctx.length, device=x.device)[:, None] < ctx.lengths)[
-            ..., None
-        ]  # T B 1
-        v, real_blocks = self.pool(h, real, self.size(ctx))  # G B C, G B
-        of_blocks = AttentionContext(len(v), x.device, real_blocks.T)
-        of_blocks.nothing_allowed = ctx.nothing_allowed  # avoids a synchronisation with the device
+        size = self.size(ctx)
+        real, of_blocks = ctx.cached((Block, "blocks", size), lambda: blocks_of(ctx, size))
+        v = self.pool(ctx.rows_to_front(out), real)  # G B C
         o, _ = self.over_blocks(v, of_blocks)
         gate = torch.sigmoid(self.gate(torch.cat([o, v], dim=-1)))
         e = torch.lerp(v, o, gate)
         if self.watching:
-            self.watch(gate_of_the_blocks=mean_of_rows(gate, real_blocks[..., None]))
-        fused, gate = self.fuse(x, h, e, self.size(ctx))
+            assert of_blocks.real is not None
+            self.watch(gate_of_the_blocks=mean_of_rows(gate, of_blocks.real.T[..., None]))
+        fused, gate = self.fuse(x, out, e, ctx)
         if self.watching:
-            self.watch(gate_of_the_output=mean_of_rows(gate, real))
-        return ctx.rows_from_front(fused)
+            self.watch(gate_of_the_output=mean_of_rows(gate, (ctx.positions >= 0).T[..., None]))
+        return fused
 
-    def pool(self, h: Tensor, real: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Return one vector per block, (G, B, C), and a mask of blocks with pieces, (G, B)."""
-        scores = self.pooling(torch.relu(self.hidden(h)))
-        h, scores, real = (in_blocks(part, size) for part in (h, scores, real))
-        scores = scores.masked_fill(~real, torch.finfo(h.dtype).min)
-        weights = torch.softmax(at_least_float32(scores), dim=1).type_as(h)
-        return (weights * h).sum(dim=1), real[..., 0].any(dim=1)
+    def pool(self, h: Tensor, real: Tensor) -> Tensor:
+        """Return one vector per block, (G, B, C); `real`, (G, r, B, 1), is a mask of pieces."""
+        h = F.pad(h, (0, 0, 0, 0, 0, real[..., 0, 0].numel() - len(h)))
+        scores = self.pooling(torch.relu(self.hidden(h))).unflatten(0, real.shape[:2])
+        weights = torch.softmax(lowest_if_masked(scores, real), dim=1)
+        pooled: Tensor = (weights * h.unflatten(0, real.shape[:2])).sum(dim=1)
+        return pooled
 
-    def fuse(self, x: Tensor, h: Tensor, e: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    def fuse(self, x: Tensor, h: Tensor, e: Tensor, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
         """Return the output and the gate, both of shape (T, B, C).
 
         The term that depends on e is computed once per block instead of once per piece.
@@ -124,21 +127,25 @@ class Block(ScoreMask, PostAttention):
         """
         width = x.size(-1)
         of_pieces, of_blocks = self.fusion.weight.split([2 * width, width], dim=-1)
-        blocks = F.linear(e, of_blocks)[:, None].expand(-1, size, -1, -1)  # G r B 2C
+        blocks = F.linear(e, of_blocks)[:, None].expand(-1, self.size(ctx), -1, -1)  # G r B 2C
         joined = F.linear(torch.cat([x, h], dim=-1), of_pieces, self.fusion.bias)
-        candidate, gate = (joined + blocks.flatten(0, 1)[: len(x)]).chunk(2, dim=-1)
+        joined = joined + ctx.rows_from_front(blocks.flatten(0, 1)[: len(x)])
+        candidate, gate = joined.chunk(2, dim=-1)
         candidate, gate = torch.relu(candidate).type_as(x), torch.sigmoid(gate).type_as(x)
         return torch.lerp(x, candidate, gate), gate
 
 
 def mean_of_rows(gate: Tensor, real: Tensor) -> Tensor:
     """Return the mean of a gate, (T, B, C), over channels and real pieces, (T, B, 1)."""
-    weights = real.type_as(gate)
+    weights = real.type_as(gate).expand(*gate.shape[:2], 1)
     return (gate.detach() * weights).sum() / (weights.sum() * gate.size(-1))
 
 
-def in_blocks(x: Tensor, size: int) -> Tensor:
-    """Pad x, of shape (T, B, C), with zeros and split it into blocks, (G, r, B, C)."""
-    x = F.pad(x, (0, 0, 0, 0, 0, -len(x) % size))
-    blocks: Tensor = x.unflatten(0, (-1, size))
-    return blocks
+def blocks_of(ctx: AttentionContext, size: int) -> tuple[Tensor, AttentionContext]:
+    """Return a mask of the pieces in each block, (G, r, B, 1), and the context of the blocks."""
+    count = -(-ctx.length // size)
+    columns = torch.arange(count * size, device=ctx.device).view(count, size, 1)
+    real = columns < ctx.lengths  # G r B
+    of_blocks = AttentionContext(count, ctx.device, real[:, 0].T)
+    of_blocks.nothing_allowed = ctx.nothing_allowed  # avoids a synchronisation with the device
+    return real[..., None], of_blocks

@@ -88,6 +88,17 @@ class AttentionContext:
         """Return a mask of real keys, of shape (B, 1, 1, K), or None if there is no padding."""
         return None if self.real is None else self.real[:, None, None, :]
 
+    def padding_bias(self, mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+        """Return a bias, (B, 1, 1, K), that replaces `mask`; None unless it masks only padding.
+
+        In float16, another bias could be lower. Every sentence must contain a piece.
+        """
+        if mask is None or mask is not self.allowed or self.nothing_allowed:
+            return None
+        low = torch.finfo(dtype).min / 2  # added to a score, it stays finite
+        bias = self.cached(("padding", dtype), lambda: (~mask).to(dtype) * low)
+        return None if dtype == torch.float16 else bias
+
     @once
     def past(self) -> Tensor | None:
         """Return the causal mask, of shape (1, 1, Q, K), or None if all keys are allowed."""
@@ -187,19 +198,39 @@ class AttentionContext:
 
     def to_front(self, square: Tensor) -> Tensor:
         """Move padding to the last rows and columns of a matrix of shape (B, H, K, K)."""
-        return square if self.front is None else permuted(square, self.front)
+        return square if self.front is None else self.permuted(square, self.front)
 
     def from_front(self, square: Tensor) -> Tensor:
         """Undo `to_front`."""
-        return square if self.back is None else permuted(square, self.back)
+        return square if self.back is None else self.permuted(square, self.back)
 
     def rows_to_front(self, x: Tensor) -> Tensor:
         """Move the pieces of each sentence in x, of shape (T, B, C), before the padding."""
-        return x if self.front is None else permuted_rows(x, self.front)
+        return x if self.front is None else self.permuted_rows(x, self.front)
 
     def rows_from_front(self, x: Tensor) -> Tensor:
         """Undo `rows_to_front`."""
-        return x if self.back is None else permuted_rows(x, self.back)
+        return x if self.back is None else self.permuted_rows(x, self.back)
+
+    def permuted(self, square: Tensor, order: Tensor) -> Tensor:
+        """Reorder rows and columns, (B, H, K, K); `order`, (B, K), lists the old indices."""
+
+        def index() -> Tensor:
+            pairs = order[:, :, None] * square.size(-1) + order[:, None, :]  # B K K
+            return pairs.flatten(1)[:, None]
+
+        flat = square.flatten(2).expand(len(order), -1, -1)
+        pairs = self.cached(("pairs", order is self.front), index).expand(-1, square.size(1), -1)
+        return flat.gather(-1, pairs).view(len(order), *square.shape[1:])
+
+    def permuted_rows(self, x: Tensor, order: Tensor) -> Tensor:
+        """Reorder the rows of each sentence, (T, B, C); `order`, (B, T), lists the old indices."""
+
+        def index() -> Tensor:
+            return (order.T * x.size(1) + torch.arange(x.size(1), device=x.device)).flatten()
+
+        rows = self.cached(("rows", order is self.front), index)
+        return x.flatten(0, 1).index_select(0, rows).view(x.shape)
 
     def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Return the result of `make()`, which is cached per key and batch for all layers.
@@ -211,18 +242,3 @@ class AttentionContext:
             self.cache[key] = make()
         made: Made = self.cache[key]
         return made
-
-
-def permuted(square: Tensor, order: Tensor) -> Tensor:
-    """Reorder rows and columns, (B, H, K, K); `order`, (B, K), lists the old indices."""
-    pairs = order[:, :, None] * square.size(-1) + order[:, None, :]  # B K K
-    index = pairs.flatten(1)[:, None].expand(-1, square.size(1), -1)
-    flat = square.flatten(2).expand(len(order), -1, -1)
-    return flat.gather(-1, index).view(len(order), *square.shape[1:])
-
-
-def permuted_rows(x: Tensor, order: Tensor) -> Tensor:
-    """Reorder the rows of each sentence, (T, B, C); `order`, (B, T), lists the old indices."""
-    batch = torch.arange(x.size(1), device=x.device)
-    rows = order.T * x.size(1) + batch  # T B
-    return x.flatten(0, 1).index_select(0, rows.flatten()).view(x.shape)

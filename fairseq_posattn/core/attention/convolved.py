@@ -129,7 +129,8 @@ class Convolved1d(Convolved):
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
         refuse_longer(ctx, self.weight.size(-1))
         length = min(ctx.length, self.weight.size(-1))
-        filters = self.weight[..., :length, :length].flatten(1, 2)  # H 3K K'
+        crop = length - self.weight.size(-1)
+        filters = F.pad(self.weight, (0, crop, 0, crop)).flatten(1, 2)  # H 3K K'
         rows = F.pad(ctx.to_front(weights)[..., :length], (0, 0, 1, 1))  # B H Q+2 K
         rows = torch.cat([rows[:, :, u : u + ctx.length] for u in range(3)], dim=-1)  # B H Q 3K
         convolved = rows @ filters + self.bias[:, None, :length]

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.kernels import times
 from fairseq_posattn.core.attention.stages import KeyBias, QKVTransform
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.files.records import at_least, one_of
@@ -104,26 +105,26 @@ class Disentangled(KeyBias, QKVTransform):
 
         `transform` has already divided q by the square root of the number of terms.
         """
-        rows = ctx.cached((Disentangled, self.options.max), lambda: self.rows(ctx))
-        found = q.new_zeros(())
+        scale, found = q.size(-1) ** -0.5, []
+        vectors = self.shared.vectors[self.needed(ctx)].type_as(q) * scale  # R C
         if self.options.content_to_position:
-            found = found + self.gathered(q, self.to_keys, rows, ctx)
+            rows = ctx.cached((Disentangled, self.options.max), lambda: self.rows(ctx))
+            found.append(self.gathered(q, vectors, self.to_keys, rows))
         if self.options.position_to_content:
             key = (Disentangled, self.options.max, self.options.p2c)
             mirrored = ctx.cached(key, lambda: self.mirrored(ctx))
-            of_keys = self.gathered(k, self.to_queries, mirrored, ctx).transpose(-1, -2)
-            found = found + of_keys * self.options.terms**-0.5
-        return found
+            scaled = vectors * self.options.terms**-0.5
+            found.append(self.gathered(k, scaled, self.to_queries, mirrored).transpose(-1, -2))
+        return sum(found[1:], start=found[0])
 
-    def gathered(self, x: Tensor, matrix: Tensor, rows: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the products of x with the rows of P·matrix.
+    def gathered(self, x: Tensor, vectors: Tensor, matrix: Tensor, rows: Tensor) -> Tensor:
+        """Return the products of x with the rows of vectors·matrix.
 
         The rows are selected by the indices in `rows`, of shape (N, M). x has the shape (B, H, N,
-        D).
+        D), and `vectors` the shape (R, C).
         """
-        vectors = self.shared.vectors[self.needed(ctx)]  # R C
-        table = vectors.type_as(x) @ matrix.type_as(x)  # H R D
-        products = (x * x.size(-1) ** -0.5) @ table.transpose(-1, -2)  # B H N R
+        table = vectors.expand(len(matrix), -1, -1) @ matrix.type_as(x)  # H R D
+        products = times(x, table.transpose(-1, -2))  # B H N R
         found: Tensor = products.gather(-1, rows.expand(*products.shape[:2], -1, -1))
         return found
 

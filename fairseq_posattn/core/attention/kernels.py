@@ -17,22 +17,43 @@ def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
     return scores
 
 
+def by_query(x: Tensor) -> Tensor:
+    """Reorder (B, H, Q, N) to (Q, B, H, N), the order in memory of projected queries."""
+    return x.permute(2, 0, 1, 3)
+
+
+def by_head(x: Tensor) -> Tensor:
+    """Undo `by_query`."""
+    return x.permute(1, 2, 0, 3)
+
+
+def times(x: Tensor, matrices: Tensor) -> Tensor:
+    """Return the products of x, (B, H, Q, N), with one matrix per head or, (1, N, M), for all."""
+    if len(matrices) == 1:
+        return by_head(by_query(x) @ matrices.squeeze(0))
+    products = x.permute(1, 2, 0, 3).flatten(1, 2) @ matrices  # H QB M
+    split: Tensor = products.unflatten(1, (x.size(2), x.size(0)))
+    return split.permute(2, 0, 1, 3)
+
+
 def softmax_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Return the softmax over allowed keys, computed in at least float32; empty rows are zero."""
-    weights = torch.softmax(softmax_scores(scores, mask), dim=-1).type_as(scores)
-    return forbidden_to_zero(weights, mask)
+    # torch computes the softmax of half precision in float32
+    return forbidden_to_zero(torch.softmax(lowest_if_masked(scores, mask), dim=-1), mask)
 
 
 def softmax_scores(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Return the scores in at least float32, with the lowest finite value for masked keys."""
-    if mask is not None:
-        # -inf would give NaN in empty rows, in the forward or backward pass.
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return at_least_float32(scores)
+    return at_least_float32(lowest_if_masked(scores, mask))
+
+
+def lowest_if_masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+    # -inf would give NaN in empty rows, in the forward or backward pass.
+    return scores if mask is None else torch.where(mask, scores, torch.finfo(scores.dtype).min)
 
 
 def forbidden_to_zero(weights: Tensor, mask: Tensor | None) -> Tensor:
-    return weights if mask is None else weights.masked_fill(~mask, 0.0)
+    return weights if mask is None else torch.where(mask, weights, 0.0)
 
 
 def fused_attention(
@@ -48,12 +69,12 @@ def fused_attention(
     if bias is not None and mask is not None:
         if q.dtype == torch.float16:  # a sum of biases must not be lower than a masked score
             bias = bias.clamp(min=lowest(q.dtype) / 2)
-        mask = bias.masked_fill(~mask, lowest(q.dtype))
+        mask = torch.where(mask, bias, lowest(q.dtype))
     elif bias is not None:
         mask = bias
     elif mask is not None and not only_padding:
         # A boolean mask might give NaN in rows without any allowed key, such as padding.
-        mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, lowest(q.dtype))
+        mask = torch.where(mask, q.new_zeros(()), lowest(q.dtype))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.kernels import by_head, by_query, times
 from fairseq_posattn.core.attention.mechanism import at_least_float32
 from fairseq_posattn.core.attention.stages import ScoreBias, ScoreMask, WeightChange
 from fairseq_posattn.core.option_values import ANY_SIZE, option
@@ -46,6 +47,7 @@ class LocalHard(ScoreMask, WeightChange):
     equation = "keys |j − p_i| ≤ D; f_ij = exp(−(j − p_i)² / (2σ²)); p_i = I·sigmoid(v·tanh(W q_i))"
 
     def make_parameters(self) -> None:
+        self.computed: tuple[Tensor | None, Tensor | None] = None, None
         self.hidden = nn.Parameter(
             torch.empty(self.head_count, self.shape.head_width, self.shape.head_width)
         )
@@ -55,28 +57,24 @@ class LocalHard(ScoreMask, WeightChange):
 
     def offsets(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return j - p_i for each query and key, of shape (B, H, Q, K)."""
-        hidden = torch.tanh(self.projected(q, ctx))  # B H Q D
-        centre = part_of_length((hidden * self.centre[:, None]).sum(-1), ctx)  # B H Q
+        hidden = torch.tanh(times(q, self.hidden.transpose(-1, -2)))  # B H Q D
+        centre = part_of_length(times(hidden, self.centre[..., None]), ctx).squeeze(-1)  # B H Q
         if self.watching:
             self.watch(centre_minus_query=from_query(centre, ctx))
         return offsets(centre, ctx)
 
-    def projected(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return W q_i, (B, H, Q, D); for few queries, by one product for all sentences."""
-        if ctx.is_square:
-            return q @ self.hidden.transpose(-1, -2)
-        by_head = q.transpose(0, 1).flatten(1, 2) @ self.hidden.transpose(-1, -2)  # H BQ D
-        return by_head.view(q.size(1), q.size(0), q.size(2), -1).transpose(0, 1)
-
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        with torch.no_grad():
-            return self.offsets(q, ctx).abs() <= self.options.reach
+        offsets = self.offsets(q, ctx)
+        self.computed = q, offsets  # `change_weights` needs them, too
+        return offsets.detach().abs() <= self.options.reach
 
     def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
+        known, offsets = self.computed
+        self.computed = None, None
+        if offsets is None or known is not q:
+            offsets = self.offsets(q, ctx)
         deviation = self.options.reach / 2
-        return weights * torch.exp(-0.5 * (self.offsets(q, ctx) / deviation).square()).type_as(
-            weights
-        )
+        return weights * torch.exp(offsets.square() * (-0.5 / deviation**2)).type_as(weights)
 
 
 class LocalSoft(ScoreBias):
@@ -101,12 +99,11 @@ class LocalSoft(ScoreBias):
             nn.init.xavier_uniform_(matrix)
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        joined = q.transpose(1, 2).flatten(2)  # B Q C
-        hidden: Tensor = torch.tanh(self.hidden(joined))  # B Q C
-        hidden = hidden.unflatten(-1, (self.shape.heads, -1))  # B Q H D
-        centre, width = ((hidden * u).sum(-1).transpose(1, 2) for u in (self.centre, self.width))
-        width = part_of_length(width, ctx).clamp(min=self.SMALLEST)  # D_i: B H Q
-        centre = part_of_length(centre, ctx)  # P_i: B H Q
+        hidden: Tensor = torch.tanh(self.hidden(by_query(q).flatten(2)))  # Q B C
+        hidden = by_head(hidden.unflatten(-1, (self.shape.heads, -1)))  # B H Q D
+        both = times(hidden, torch.stack([self.centre, self.width], dim=-1))  # B H Q 2
+        centre, width = part_of_length(both, ctx).unbind(-1)  # P_i and D_i: B H Q
+        width = width.clamp(min=self.SMALLEST)
         if self.watching:
             self.watch(centre_minus_query=from_query(centre, ctx))
             self.watch(width_of_the_window=mean_of_real(width, ctx))
@@ -115,8 +112,8 @@ class LocalSoft(ScoreBias):
 
 
 def part_of_length(x: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return I * sigmoid(x), of shape (B, H, Q), in at least float32."""
-    return torch.sigmoid(at_least_float32(x)) * ctx.lengths[:, None, None]
+    """Return I * sigmoid(x), of shape (B, H, Q, N), in at least float32."""
+    return torch.sigmoid(at_least_float32(x)) * ctx.lengths[:, None, None, None]
 
 
 def from_query(centre: Tensor, ctx: AttentionContext) -> Tensor:

@@ -110,6 +110,8 @@ def attend_transformed(
     biases = [spread_bias(m, q, single, ctx) for m in mechanisms if isinstance(m, BIASES)]
     bias = repeat_keys(sum(biases[1:], start=biases[0]) if biases else None, copies)
     only_padding = mask is ctx.allowed
+    if bias is not None and (padding := ctx.padding_bias(mask, q.dtype)) is not None:
+        bias, mask = bias + padding, None
     return fused_attention(q, k, v, bias, mask, only_padding, dropout_rate(dropout)), None
 
 
@@ -265,7 +267,10 @@ def explicit_attention(
     for supervised in of_stage(mechanisms, Supervised):
         of_heads = supervised.on_heads(softmax_scores(scores, mask))
         supervised.found = supervised.supervise(of_heads, ctx)
-    weights = softmax_weights(scores, mask)
+    if (padding := ctx.padding_bias(mask, scores.dtype)) is not None:
+        weights = softmax_weights(scores + padding, None)
+    else:
+        weights = softmax_weights(scores, mask)
     for m in of_stage(mechanisms, WeightChange):
         weights = changed(m, m.change_weights, weights, q, ctx, copies)
         weights = forbidden_to_zero(weights, mask)
@@ -273,7 +278,8 @@ def explicit_attention(
     out = kept @ v  # B H Q D
     for term in of_stage(mechanisms, ValueTerm):
         of_term = term.on_heads(sum_copies(kept, copies))
-        out = out + spread(term.value_term(of_term, ctx), term.heads, out.size(1))
+        # in this order, the sum has the layout of the term, which suits the output projection
+        out = spread(term.value_term(of_term, ctx), term.heads, out.size(1)) + out
     return out, sum_copies(weights, copies) if need_weights else None
 
 

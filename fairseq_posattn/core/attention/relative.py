@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.kernels import by_head, by_query, times
 from fairseq_posattn.core.attention.mechanism import at_least_float32
 from fairseq_posattn.core.attention.stages import ScoreBias, ValueTerm
 from fairseq_posattn.core.option_values import option
@@ -62,15 +63,16 @@ class ByTables(ScoreBias, ValueTerm):
         return {"mean length of the key vectors": at_least_float32(self.keys).norm(dim=-1).mean()}
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        keys: Tensor = for_product(self.keys) * q.size(-1) ** -0.5
-        products = q @ keys.transpose(-1, -2)  # B H Q R
-        rows = self.rows(ctx).expand(*products.shape[:2], -1, -1)  # B H Q K
-        return products.gather(-1, rows)
+        keys: Tensor = self.keys * q.size(-1) ** -0.5
+        products = by_query(times(q, keys.transpose(-1, -2)))  # Q B H R
+        rows = by_query(self.rows(ctx)).expand(*products.shape[:3], -1)  # Q B H K
+        return by_head(products.gather(-1, rows))
 
     def value_term(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
-        rows = self.rows(ctx).expand_as(weights)  # B H Q K
-        buckets = weights.new_zeros(*weights.shape[:3], self.values.size(1))  # B H Q R
-        return buckets.scatter_add(-1, rows, weights) @ for_product(self.values)
+        weights = by_query(weights)  # Q B H K
+        rows = by_query(self.rows(ctx)).expand_as(weights)
+        buckets = weights.new_zeros(*weights.shape[:3], self.values.size(1))  # Q B H R
+        return times(by_head(buckets.scatter_add_(-1, rows, weights)), self.values)
 
 
 class TableByRelation(ByTables):
@@ -95,11 +97,6 @@ class TableByRelation(ByTables):
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
         return {"relation c(i, j) of query and key": self.rows(ctx) - self.options.max}
-
-
-def for_product(tables: Tensor) -> Tensor:
-    """Drop the first axis of a table that all heads share, so that one matrix product suffices."""
-    return tables[0] if len(tables) == 1 else tables
 
 
 class Relative(TableByRelation):
