@@ -11,6 +11,7 @@ d: training with --compile, compared with stock fairseq without it (`train_speed
 e: windows and blocks with and without FlexAttention, by length (`attention_scaling.py`).
 f: output projection and loss, at once and in parts (`loss_speed.py`).
 g: BLEU of four models of Multi30k with three seeds each, twelve trainings at once.
+h: training with the slowest mechanisms, without and with --compile (`train_speed.py`).
 
 Each part is a list of cells. The result of each cell is saved as soon as it is complete, and is not
 computed again on the same machine with the same version of torch. A training of part g resumes from
@@ -35,7 +36,7 @@ from fairseq_posattn.files.atomic import written_whole
 from fairseq_posattn.files.files import write_json
 
 SECONDS = 570  # time limit of a part
-PARTS = "abcdefg"
+PARTS = "abcdefgh"
 PREPARED = Path(__file__).parents[1] / "multi30k_en_de/work"
 
 

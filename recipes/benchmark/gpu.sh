@@ -3,7 +3,8 @@
 #
 #   recipes/benchmark/gpu.sh OUT             # all parts; writes OUT/gpu.json and OUT/gpu.md
 #   recipes/benchmark/gpu.sh OUT --part d    # one part: a checks, b training and translation, c windows,
-#                                            # d --compile, e FlexAttention, f loss, g Multi30k
+#                                            # d --compile, e FlexAttention, f loss, g Multi30k,
+#                                            # h slowest mechanisms
 #
 # Part g needs the prepared data of recipes/multi30k_en_de.
 # If it is interrupted, or a part exceeds its time limit, run the same command again to resume.

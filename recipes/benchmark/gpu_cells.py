@@ -34,7 +34,10 @@ UPDATES = 30  # length of a short training
 HALVES = ("--fp16", "--memory-efficient-fp16", "--amp", "--bf16", "--memory-efficient-bf16")
 FASTER = "--optimizer fused_adam --criterion fused_label_smoothed_cross_entropy --fast-dropout"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "1"]
-SLOWEST = ("block@0-2", "tree_gcn@0", "tree_distance", "tree_labels", "disentangled(max=64)")
+SLOWEST = (  # the most important first
+    *("structural", "tree_gcn@0", "block@0-2", "tree_labels", "disentangled(max=64)"),
+    *("local_hard@0-2", "local_soft@0-2", "/ / local_hard", "tree_distance", "tree_supervised@3"),
+)
 FLEXIBLE = ("window(size=11)", "window(size=101)", "window(size=11) + t5_bias", "block")
 MULTI30K = ("sequence", "structural", "structural_chain", "relative")
 TRAINED = 3000  # updates of each model of Multi30k
@@ -60,6 +63,7 @@ def cells(small: bool, multi30k: Path) -> Iterator[Cell]:
     yield from windows(small)
     yield from compiled(small)
     yield from lengths(small)
+    yield from slowest(small)
     options = ["--rounds", "2", "--tokens", "50", "--vocabularies", "200"] if small else []
     yield command("f", "loss", "loss_speed.py", *options)
     if (multi30k / "data").exists():
@@ -136,9 +140,20 @@ def compiled(small: bool) -> Iterator[Cell]:
                     given.append("--speed-only")
                 name = f"{model}, {size}, {tokens:,} pieces, {way}"
                 yield command("d", name, "train_speed.py", *given, *options)
-    for model in () if small else SLOWEST:
-        given = [f"{model}; {ways[0]}", "--max-tokens", "16384", "--speed-only"]
-        yield command("d", f"{model}, {ways[0]}", "train_speed.py", *given, *options)
+
+
+def slowest(small: bool) -> Iterator[Cell]:
+    """Yield the cells of part h: the slowest mechanisms, eager and then with --compile."""
+    options = ["--size", "base", "--max-tokens", "16384", "--vocabulary", "32000"]
+    options += ["--pairs", "9", "--batches", "2", "--speed-only"]
+    if small:
+        options = ["--size", "toy", "--max-tokens", "300", "--vocabulary", "100"]
+        options += ["--sentences", "40", "--pairs", "2", "--batches", "1", "--speed-only"]
+    options += ["--fairseq", "bf16"] if torch.cuda.is_available() else []
+    models = SLOWEST[:2] if small else SLOWEST
+    yield command("h", "eager", "train_speed.py", *models, *options)
+    for model in () if small else models:
+        yield command("h", f"{model}; --compile", "train_speed.py", f"{model}; --compile", *options)
 
 
 def lengths(small: bool) -> Iterator[Cell]:
