@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files.records import ABSENT, Open, option, read_record
+from fairseq_posattn.files.records import ABSENT, Open, at_least, option, read_record
 from fairseq_posattn.scoring.inspection_record import Number, Text, Whole
 
 AGAIN = "make it again with posattn probe"
@@ -22,7 +22,7 @@ class ProbedTask(Open):
 
     train: Whole = option("number of training sentences")
     dev: Whole = option("number of dev sentences")
-    test: Whole = option("number of test sentences")
+    test: Whole = option("number of test sentences", limit=at_least(1))
     classes: Whole = option("number of labels")
     majority: Number = option(
         "test accuracy of always predicting the majority label of train, in %"

@@ -914,6 +914,7 @@ def test_an_option_without_effect_is_refused(of, more, message, world, tmp_path)
         ("é", {}, "'correct' of base in SentLen is 'é', which"),
         ("/w==", {}, "'correct' of base in SentLen contains 8"),
         (None, {"root": 1.0}, "the figures of 'depth' lack 'spearman'"),
+        (0, {}, "tasks.SentLen.test is 0, expected at least 1"),
     ],
 )
 def test_damaged_figures_are_refused(correct, figures, said, tmp_path):
@@ -926,6 +927,7 @@ def test_damaged_figures_are_refused(correct, figures, said, tmp_path):
     document = as_document(replace(own, words=[word]))
     document["accuracies"][0]["correct"] = correct or document["accuracies"][0]["correct"]
     document["words"][0]["figures"] = figures or whole
+    document["tasks"]["SentLen"]["test"] *= correct != 0  # an empty test set
     file.write_text(json.dumps(document))
     message = refused(probe("--results", file))
     assert message.startswith(f"error: {file}: ") and said in message
