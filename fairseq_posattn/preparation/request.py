@@ -23,9 +23,10 @@ class SourceParser(ParserSettings):
     """The settings of the parser; None is replaced by a value that depends on other options."""
 
     parser: str = option(
-        "parse the source with stanza (default), read one tree per line from PREFIX.conllu, which "
-        "may end in .gz, .xz or .zst (conllu), or make data without trees (none); with --treebank, "
-        "use the treebank's own trees by default",
+        "parse the source with stanza (default) or a parser of posattn train-parser --kind local "
+        "(local), read one tree per line from PREFIX.conllu, which may end in .gz, .xz or .zst "
+        "(conllu), or make data without trees (none); with --treebank, use the treebank's own "
+        "trees by default",
         None,
         one_of(*PARSERS),
     )

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from typing import IO
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.text.parsing.loading import load_parser
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import parse_safely
-from fairseq_posattn.text.parsing.stanza_parser import load_parser
 from fairseq_posattn.trees.sentence import Sentence
 
 

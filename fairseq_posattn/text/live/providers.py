@@ -204,14 +204,15 @@ def parser_settings(cfg: Any, pipeline: TextPipeline | None) -> ParserSettings:
 def provider_name(cfg: Any, pipeline: TextPipeline | None) -> str:
     """Return the name of the selected provider.
 
-    The default is conllu if --tree-file is given, stanza if it parsed the data, and none otherwise.
+    The default is conllu if --tree-file is given, stanza if a parser (stanza or local) parsed the
+    data, and none otherwise.
     """
     if cfg.tree_provider:
         return str(cfg.tree_provider)
     if cfg.tree_file:
         return "conllu"
     parsed_by = pipeline.config.parser.parser if pipeline else "none"
-    return "stanza" if parsed_by == "stanza" else "none"
+    return "stanza" if parsed_by in ("stanza", "local") else "none"
 
 
 def provider_class(cfg: Any, pipeline: TextPipeline | None) -> type[TreeProvider]:

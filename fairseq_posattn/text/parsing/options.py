@@ -11,7 +11,7 @@ from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 
 LONG_LINES = ("cut", "skip")
 ON_FAILURE = ("stop", "flat")
-PARSERS = ("stanza", "conllu", "none")
+PARSERS = ("stanza", "local", "conllu", "none")
 PARSER, CLUSTER = "parser", "large corpora"  # headings of the options
 DOWNLOAD = "download stanza's models before parsing"
 SHARD_LINES = "cut the text into shards of this many lines (default: %(default)s)"
@@ -33,16 +33,17 @@ class ParserSettings:
     """All settings that affect the trees; they are stored together with the trees."""
 
     parser: str = option(
-        "parse with stanza (default), or use the trees of --trees (conllu)",
+        "parse with stanza (default), with a parser of posattn train-parser --kind local (local), "
+        "which splits lines at spaces, or use the trees of --trees (conllu)",
         "stanza",
         one_of(*PARSERS),
-        choices=("stanza", "conllu"),
+        choices=("stanza", "local", "conllu"),
     )
     lang: str = option(
         "set the language of the text, which stanza must support (default: %(default)s)", "en"
     )
     model_dir: str | None = option(
-        "read stanza's models from this folder (default: stanza's own folder)",
+        "read the parser's models from this folder (default: stanza's own folder)",
         None,
         metavar="FOLDER",
     )

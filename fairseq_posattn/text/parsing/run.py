@@ -23,9 +23,9 @@ from fairseq_posattn.jobs.lines import PLAN, Answer, LineStep, Part
 from fairseq_posattn.jobs.running import do_lines, remove
 from fairseq_posattn.jobs.slurm import Jobs
 from fairseq_posattn.jobs.step_records import StepRecord, completed_record
+from fairseq_posattn.text.parsing.loading import load_parser
 from fairseq_posattn.text.parsing.options import ParseRequest, ParserSettings
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
-from fairseq_posattn.text.parsing.stanza_parser import load_parser
 from fairseq_posattn.trees.conllu import (
     TEXT,
     ConlluBlock,

@@ -1,11 +1,9 @@
 """Parse with stanza (Qi et al. 2020); each line gets one tree, even if stanza splits the line."""
 
 import contextlib
-import gc
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -90,14 +88,6 @@ class StanzaParser:
             return line.without_tree(f"{long}, so it was skipped and has no tree")
         note = f"{long}, so it was parsed in {len(parts)} parts"
         return join_parts(parts, note if len(parts) > 1 else None)
-
-
-@lru_cache(maxsize=1)
-def load_parser(settings: ParserSettings) -> StanzaParser:
-    """Load a parser; each process caches the parser that it loaded last."""
-    parser = StanzaParser(settings)
-    gc.freeze()  # exclude the model from garbage collection
-    return parser
 
 
 def at_spaces(line: str) -> Sentence:

@@ -29,6 +29,7 @@ from fairseq_posattn.trees.conllu import block
 from fairseq_posattn.trees.sentence import Sentence
 
 RECORD = "trained.json"
+KINDS = (STANZA, LOCAL) = ("stanza", "local")
 LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 # our names of the scores, and those of the CoNLL 2018 scorer
 TREES = {"upos": "UPOS", "uas": "UAS", "las": "LAS"}
@@ -70,6 +71,12 @@ class TrainingRequest:
     no_tokenizer: bool = option(
         "do not train a tokeniser; the parser then requires tokenised text", False
     )
+    kind: str = option(
+        "train stanza's models (stanza, the default), or a small parser of tokenised text that "
+        "sees only neighbouring words, neither depth nor position (local)",
+        STANZA,
+        one_of(*KINDS),
+    )
     work: Path | None = option(
         "folder for intermediate files (default: OUT.work)", None, type=new_folder
     )
@@ -98,6 +105,8 @@ def train_parser(request: TrainingRequest) -> dict[str, float]:
     with locked(out):
         files = [fingerprint(train), fingerprint(dev)]
         key = {"files": files, "lang": lang, "size": asdict(size), "tokenizer": tokenizer}
+        if request.kind == LOCAL:
+            key = {"files": files, "kind": LOCAL, "size": size.name}
         if before := completed_record(out / RECORD, key, models_in(out)):
             say(f"{out}: the models have already been trained")
             return before.answer["scores"]
@@ -107,15 +116,30 @@ def train_parser(request: TrainingRequest) -> dict[str, float]:
                 "language and size; choose another folder, or remove this one"
             )
         work = request.work or Path(f"{out}.work")
-        training = Training(train, dev, lang, size, tokenizer, request.cpu, work)
+        models = work / "models"
         with full_disk_named(work):
-            scores = training.scores()
+            if request.kind == LOCAL:
+                scores = train_local(train, dev, models, size.name)
+            else:
+                scores = Training(train, dev, lang, size, tokenizer, request.cpu, work).scores()
         with folder_written_whole(out, lock=False) as folder:
-            shutil.copytree(training.models, folder, dirs_exist_ok=True)
+            shutil.copytree(models, folder, dirs_exist_ok=True)
             outputs = [fingerprint(path) for path in models_in(folder)]
             about = {"scores": scores, "stanza": stanza.__version__}
             StepRecord(key, outputs, about).write(folder / RECORD)
     return scores
+
+
+def train_local(train: Path, dev: Path, folder: Path, size: str) -> dict[str, float]:
+    """Train a local parser, store it in the folder, and return its scores on dev."""
+    # these modules import torch
+    from fairseq_posattn.text.parsing import local_parser, local_training
+
+    folder.mkdir(parents=True, exist_ok=True)
+    trees = [tree.sentence for tree in read_trees(train)]
+    local_training.train_local(trees, folder, local_training.UPDATES[size])
+    parser = local_parser.LocalParser(ParserSettings(LOCAL, model_dir=str(folder)))
+    return scores_of(parser, read_trees(dev), raw=False)
 
 
 def models_in(folder: Path) -> list[Path]:

@@ -162,7 +162,7 @@ def test_threads_of_the_parser(toy):
 
     program = (
         "import sys, torch\n"
-        "from fairseq_posattn.text.parsing.stanza_parser import load_parser\n"
+        "from fairseq_posattn.text.parsing.loading import load_parser\n"
         "from fairseq_posattn.text.parsing.options import ParserSettings\n"
         "load_parser(ParserSettings(model_dir=sys.argv[1], tokenized=True))\n"
         "print(torch.get_num_threads())\n"
@@ -174,7 +174,7 @@ def test_threads_of_the_parser(toy):
 
 def test_raw_lines_may_have_tokens_with_spaces(toy, monkeypatch):
     """Some languages of stanza do (French numbers); the toy's tokeniser must be made to."""
-    from fairseq_posattn.text.parsing.stanza_parser import load_parser
+    from fairseq_posattn.text.parsing.loading import load_parser
 
     parser = load_parser(having(toy, tokenized=False))
 
