@@ -11,7 +11,7 @@ import io
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from alignments import aligned
@@ -23,10 +23,14 @@ from fairseq_posattn.experiments.corpora import Collector, torn_archive_named
 from fairseq_posattn.experiments.recipe_content import Corpus
 from fairseq_posattn.files.atomic import written_together, written_whole
 from fairseq_posattn.files.files import read_lines
+from fairseq_posattn.text.parsing.local_parser import LocalParser
+from fairseq_posattn.text.parsing.local_training import UPDATES, train_local
+from fairseq_posattn.text.parsing.options import ParserSettings
+from fairseq_posattn.text.parsing.trainers import SMALL
 from fairseq_posattn.trees.conllu import block, read_labelled
+from fairseq_posattn.trees.sentence import Sentence
 
 GENERALIZATION = "gen"
-GRAMMAR = "grammar"
 ZIPS = ("generalization_sets.zip", "generalization_half.zip")
 PASSWORD = "SLOG_PASSWORD"  # name of the environment variable
 SHAPE, BLANK = "shape", "w"  # target language and blank of slog/tree_only
@@ -41,30 +45,49 @@ def collect(collector: Collector) -> None:
             write(start, published(collector, name), collector.languages)
         for language in collector.languages:
             collector.expect(f"{name}.{language}")
-    if GRAMMAR in collector.recipe.controls:
-        parse(collector, collector.content.corpus)
+    for name, parser in PARSERS.items():
+        if name in collector.recipe.controls:
+            parse(collector, collector.content.corpus, collector.raw / name, parser)
 
 
-def parse(collector: Collector, corpus: Corpus) -> None:
-    """Copy the texts, with trees parsed by a grammar that is estimated from the training trees.
+def parse(collector: Collector, corpus: Corpus, folder: Path, parser: Training) -> None:
+    """Copy the texts, with trees found by a parser that is trained on the training trees.
 
     The training text keeps its gold trees.
     """
-    folder = collector.raw / GRAMMAR
-    if not collector.shell.does(f"parse with the grammar of the training trees into {folder}"):
+    if not collector.shell.does(f"train a parser on the training trees, and parse into {folder}"):
         return
     folder.mkdir(exist_ok=True)
     learnt = f"{corpus.train}.conllu"
     shutil.copyfile(collector.raw / learnt, folder / learnt)
-    grammar = Grammar(read_labelled(folder / learnt))
+    parsed = parser(read_labelled(folder / learnt), folder)
     for name in corpus.names:
         for kind in ("align", *collector.languages):
             shutil.copyfile(collector.raw / f"{name}.{kind}", folder / f"{name}.{kind}")
         if name != corpus.train:
-            texts = read_lines(folder / f"{name}.{collector.languages[0]}")
+            texts = list(read_lines(folder / f"{name}.{collector.languages[0]}"))
             with written_whole(folder / f"{name}.conllu") as file:
-                for k, text in enumerate(texts, start=1):
-                    file.write(block(text, grammar.parse(text.split()), k))
+                for k, (text, tree) in enumerate(zip(texts, parsed(texts), strict=True), start=1):
+                    file.write(block(text, tree, k))
+
+
+Parser = Callable[[Sequence[str]], Iterable[Sentence]]
+Training = Callable[[Iterable[Sentence], Path], Parser]
+
+
+def counted(trees: Iterable[Sentence], folder: Path) -> Parser:
+    """Return the parser of grammar.py."""
+    grammar = Grammar(trees)
+    return lambda texts: (grammar.parse(text.split()) for text in texts)
+
+
+def local(trees: Iterable[Sentence], folder: Path) -> Parser:
+    """Return a parser of posattn train-parser --kind local, and store it in the folder."""
+    train_local(list(trees), folder, UPDATES[SMALL.name])
+    return LocalParser(ParserSettings("local", model_dir=str(folder))).parse
+
+
+PARSERS: dict[str, Training] = {"grammar": counted, "local": local}  # kinds of trees
 
 
 def published(collector: Collector, name: str) -> Path:

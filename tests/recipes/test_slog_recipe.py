@@ -424,11 +424,12 @@ def test_files_become_texts_with_trees_alignments_and_categories(slog):
         assert [" ".join(tree.words) for tree in trees] == [case[1] for case in cases]
         assert lines_of(raw / f"{name}.align")[-1] == "0-0"
     assert (work / "data.chain/train.align.en-lf.idx").exists()
-    gold, found = (read_conllu(str(work / f"raw/{n}gen.conllu")) for n in ("", "grammar/"))
-    pairs = list(zip(gold, found, strict=True))  # the grammar has seen these sentences
-    assert sum(a.parents == b.parents for a, b in pairs) > 0.7 * len(CASES)
-    assert all(a.words == b.words for a, b in pairs)
-    assert (work / "data.grammar/test1.en-lf.en.idx").exists()
+    for name in ("grammar", "local"):
+        gold, found = (read_conllu(str(work / f"raw/{n}/gen.conllu")) for n in (".", name))
+        pairs = list(zip(gold, found, strict=True))  # the parsers have seen these sentences
+        assert sum(a.parents == b.parents for a, b in pairs) > 0.7 * len(CASES)
+        assert all(a.words == b.words for a, b in pairs)
+        assert (work / f"data.{name}/test1.en-lf.en.idx").exists()
 
 
 @pytest.mark.long(ci=True)

@@ -33,7 +33,7 @@ from fairseq_posattn.text.parsing.stanza_parser import StanzaParser, at_spaces
 from fairseq_posattn.trees.sentence import Sentence, Tags
 
 FILE = "local.pt"
-WIDTH, HIDDEN = 32, 64
+WIDTH, HIDDEN = 32, 128
 KINDS = 5  # features of a word
 ROOT, EDGE, FIRST = KINDS, KINDS + 1, KINDS + 2  # numbers below KINDS: unknown features
 FREQUENT = 20  # a word that occurs so often in training and never has children has none
@@ -71,11 +71,8 @@ class Lexicon:
         for tree in trees:
             for word, relation in zip(tree.words, tree.relations or (), strict=True):
                 used[word.lower()][relation] += 1
-        heads = {
-            tree.words[k - 1].lower()
-            for tree, of_tree in zip(trees, parents, strict=True)
-            for k in set(of_tree) - {0}
-        }
+        pairs = zip(trees, parents, strict=True)
+        heads = {tree.words[k - 1].lower() for tree, of_tree in pairs for k in of_tree if k}
         return cls(
             {part: FIRST + k for k, part in enumerate(frequent)},
             sorted({relation for tree in trees for relation in tree.relations or ()}),
@@ -114,10 +111,8 @@ class Network(nn.Module):
         edge = (KINDS * self.features.weight[EDGE]).expand(len(found), 1, -1)  # as padding
         before, after = torch.cat([edge, found[:, :-1]], 1), torch.cat([found[:, 1:], edge], 1)
         if self.training:
-            before, after = (
-                side * (torch.rand(*side.shape[:2], 1) >= WINDOW_DROPOUT)
-                for side in (before, after)
-            )
+            before = before * (torch.rand(*words.shape[:2], 1) >= WINDOW_DROPOUT)
+            after = after * (torch.rand(*words.shape[:2], 1) >= WINDOW_DROPOUT)
         return torch.cat([before, found, after], 2)
 
     def of_roles(self, windows: Tensor) -> list[Tensor]:

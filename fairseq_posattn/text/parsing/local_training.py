@@ -26,7 +26,7 @@ from fairseq_posattn.trees.sentence import Sentence
 
 UPDATES = {"tiny": 150, "small": 1000, "full": 4000}
 WARM_UP, LEARNING_RATE = 50, 3e-3
-LOCAL = 3  # weight of the loss that compares the possible next children of a word
+LOCAL = 10  # weight of the loss that compares the possible next children of a word
 
 
 class Example(NamedTuple):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 LEFT, RIGHT = 0, 1
+NAMES = ("between", "open_right", "open_left", "right", "left")
 LEAST = -1e9  # the score of impossible parts
 
 
@@ -58,61 +59,49 @@ class Chart:
 
     Spans from word i to word j are computed at [:, i, j], all spans of equal width at once:
 
-    whole[RIGHT]: head i with all its right children, down to j. whole[LEFT]: the same to the left.
-    open[RIGHT]: head i with right children up to j, whose own right children are missing.
+    right: head i with all its right children, down to j. left: the same for head j.
+    open_right: head i with right children up to j, whose own right children are missing.
     between: the inner halves of the two siblings i and j.
 
-    The last word of the left part of a span, its sibling or its last child is stored in `back`.
+    back: for each span, the last word of its left part, its sibling or its last child.
     """
 
     def __init__(self, children: np.ndarray, stops: np.ndarray):
         count, _, words, _ = stops.shape
-        self.whole, self.open = np.full((2, 2, count, words, words), LEAST, np.float32)
-        self.between = np.full((count, words, words), LEAST, np.float32)
-        self.back = {name: np.zeros((count, words, words), int) for name in NAMES}
+        shape = count, words, words
+        self.score = {name: np.full(shape, LEAST, np.float32) for name in NAMES}
+        self.back = {name: np.zeros(shape, int) for name in NAMES}
         every = np.arange(words)
-        self.whole[:, :, every, every] = stops[:, :, every, every].swapaxes(0, 1)
+        self.score["left"][:, every, every] = stops[:, LEFT, every, every]
+        self.score["right"][:, every, every] = stops[:, RIGHT, every, every]
         for width in range(1, words):
             self.fill(np.arange(words - width), width, children, stops)
 
     def fill(self, i: np.ndarray, width: int, children: np.ndarray, stops: np.ndarray) -> None:
         """Compute all spans of a width, given their first words."""
-        (left, right), (open_left, open_right), between = self.whole, self.open, self.between
+        between, open_right, open_left, right, left = self.score.values()
         j = i + width
         first, last = i[:, None], j[:, None]
         k = first + np.arange(width)  # from i to j - 1
-        after = k + 1
-        scores = right[:, first, k] + left[:, after, last]
-        self.best("between", between, i, j, scores, i)
+        after, inner = k + 1, k[:, 1:]
 
-        # the nearest child has no sibling, so the head's half contains nothing else
-        alone, inner = left[:, i + 1, j][:, :, None], k[:, 1:]
+        def best(name: str, scores: np.ndarray, first: np.ndarray) -> None:
+            self.score[name][:, i, j] = scores.max(2)
+            self.back[name][:, i, j] = first + scores.argmax(2)
+
+        best("between", right[:, first, k] + left[:, after, last], i)
+        # before the first child, the head's half contains only the head
+        alone = left[:, i + 1, j][:, :, None]
         others = open_right[:, first, inner] + between[:, inner, last]
-        scores = children[:, first, k, last] + np.concatenate([alone, others], 2)
-        self.best("open_right", open_right, i, j, scores, i)
-
+        best("open_right", children[:, first, k, last] + np.concatenate([alone, others], 2), i)
         alone = right[:, i, j - 1][:, :, None]
         others = between[:, first, inner] + open_left[:, inner, last]
-        scores = children[:, last, after, first] + np.concatenate([others, alone], 2)
-        self.best("open_left", open_left, i, j, scores, i + 1)
-
-        scores = open_right[:, first, after] + right[:, after, last] + stops[:, RIGHT, first, after]
-        self.best("right", right, i, j, scores, i + 1)
-        scores = left[:, first, k] + open_left[:, k, last] + stops[:, LEFT, last, k]
-        self.best("left", left, i, j, scores, i)
-
-    def best(
-        self,
-        name: str,
-        table: np.ndarray,
-        i: np.ndarray,
-        j: np.ndarray,
-        scores: np.ndarray,
-        first: np.ndarray,
-    ) -> None:
-        """Store the best score of each span, and the split that it results from."""
-        table[:, i, j] = scores.max(2)
-        self.back[name][:, i, j] = first + scores.argmax(2)
+        best(
+            "open_left", children[:, last, after, first] + np.concatenate([others, alone], 2), i + 1
+        )
+        whole = right[:, after, last] + stops[:, RIGHT, first, after]
+        best("right", open_right[:, first, after] + whole, i + 1)
+        best("left", open_left[:, k, last] + left[:, first, k] + stops[:, LEFT, last, k], i)
 
     def tree(self, number: int, length: int) -> list[int]:
         """Return the parents of the words of a sentence."""
@@ -135,9 +124,6 @@ class Chart:
                 parents[i] = j
                 spans += [("right", i, j - 1)] if k == j else [(name, k, j), ("between", i, k)]
         return parents
-
-
-NAMES = ("between", "open_right", "open_left", "right", "left")
 
 
 def projective(parents: Sequence[int]) -> list[int]:
