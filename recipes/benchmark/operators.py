@@ -20,6 +20,8 @@ from setting import STOCK, make_corpus, quiet
 from torch.utils._python_dispatch import TorchDispatchMode
 from train_speed import DEFAULT, Training
 
+from fairseq_posattn.files import command_line
+
 FREE = "empty empty_like new_empty empty_strided new_empty_strided detach _unsafe_view lift_fresh"
 FREE += " set_ resize_ _local_scalar_dense unbind promote_types scalar_tensor"
 TWICE = "masked_fill scatter_add index_put index_add select_backward slice_backward baddbmm"
@@ -122,4 +124,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fairseq_posattn.files.atomic import replaced_whole
-from fairseq_posattn.files.terminal import Progress
+from fairseq_posattn.files.progress import Progress
 from fairseq_posattn.text.parsing.local_parser import (
     FILE,
     PUNCTUATION,
@@ -71,7 +71,7 @@ def trained(lexicon: Lexicon, examples: Sequence[Example], updates: int) -> Netw
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda done: min((done + 1) / WARM_UP, 1.02 - done / updates)
     )
-    progress = Progress(updates, 0, "steps", "parser: ")
+    progress = Progress(total=updates, unit="steps", desc="parser")
     rest: list[list[int]] = []
     for done in range(1, updates + 1):
         if not rest:
@@ -85,7 +85,7 @@ def trained(lexicon: Lexicon, examples: Sequence[Example], updates: int) -> Netw
         optimizer.step()
         schedule.step()
         progress.show(done)
-    progress.stop()
+    progress.close()
     return network.eval()
 
 
