@@ -74,7 +74,10 @@ def test_a_missing_segmenter(folder):
         ({"segmenter_file": "../segmenter"}, "expected a name without a folder"),
         ({"separator": ""}, "expected one word"),
         ({"parser": []}, r"parser is [], expected an object"),
-        ({"parser": {"parser": "spacy"}}, 'parser.parser is "spacy", expected stanza or conllu'),
+        (
+            {"parser": {"parser": "spacy"}},
+            'parser.parser is "spacy", expected stanza or local or conllu',
+        ),
         ({"parser": {"max_words": 0}}, "parser.max_words is 0, expected"),
         ({"version": 2}, "by another version"),
     ],
