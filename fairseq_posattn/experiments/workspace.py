@@ -44,7 +44,7 @@ class Workspace:
     """The settings and folders of an experiment, and methods that run programs in them.
 
     without: options that do not apply to the recipe.
-    most_baselines: how many baselines the tables can compare the models with.
+    most_baselines: the largest number of baselines that the tables support.
     read_in_training: the files of a data folder that training reads, as glob patterns.
     small: the models train in fp32 on at most one GPU, unless the options select otherwise.
     """

@@ -29,7 +29,7 @@ class LogLines:
 class Progress(tqdm):  # type: ignore[misc]  # tqdm has no types
     """The progress bar of a loop; in a log, a line at most every `seconds`.
 
-    done: how much was done before this run.
+    done: number of items that an earlier run completed.
     unit: what is counted, in plural.
     """
 

@@ -93,11 +93,12 @@ class AttentionContext:
 
         In float16, another bias could be lower. Every sentence must contain a piece.
         """
-        if mask is None or mask is not self.allowed or self.nothing_allowed:
+        if dtype == torch.float16 or mask is None or mask is not self.allowed:
+            return None
+        if self.nothing_allowed:
             return None
         low = torch.finfo(dtype).min / 2  # added to a score, it stays finite
-        bias = self.cached(("padding", dtype), lambda: (~mask).to(dtype) * low)
-        return None if dtype == torch.float16 else bias
+        return self.cached(("padding", dtype), lambda: (~mask).to(dtype) * low)
 
     @once
     def past(self) -> Tensor | None:

@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
 
 def parts_of(parents: Sequence[int]) -> list[Part]:
-    """Return the parts of a tree; the artificial root is parents[0], which is ignored."""
+    """Return the parts of a tree; parents[0] is ignored, as word 0 is the artificial root."""
     sides: list[tuple[list[int], list[int]]] = [([], []) for _ in parents]
     for child, head in enumerate(parents):
         if child:
