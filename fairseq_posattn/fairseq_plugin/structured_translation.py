@@ -100,7 +100,21 @@ class StructuredTranslationTask(CompiledTranslation):
                 f"{'add the mechanism' if supervises else 'add the criterion'}, or omit both"
             )
         self.supervises = supervises
+        self.alignment_weight = getattr(cfg, "alignment_lambda", None)
+        decays = getattr(self.cfg, "alignment_updates", 0)  # older checkpoints lack it
+        if decays and self.alignment_weight is None:
+            raise InputError(
+                "--alignment-updates needs --load-alignments --criterion "
+                "label_smoothed_cross_entropy_with_alignment; add these options, or omit it"
+            )
         return super().build_criterion(cfg, from_checkpoint)
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, *rest, **more):
+        """Run a batch forward and backward, with the current weight of the alignment loss."""
+        if self.cfg.alignment_updates:
+            left = max(0.0, 1 - update_num / self.cfg.alignment_updates)
+            criterion.alignment_lambda = self.alignment_weight * left
+        return super().train_step(sample, model, criterion, optimizer, update_num, *rest, **more)
 
     @cached_property
     def label_dictionaries(self) -> Optional[LabelDictionaries]:

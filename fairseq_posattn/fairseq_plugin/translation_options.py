@@ -69,6 +69,11 @@ class StructuredTranslationConfig(TranslationConfig):
         "quantise the weights of linear layers to 8 bits for translation on a CPU, which is "
         "faster and changes scores slightly",
     )
+    alignment_updates: int = option(
+        0,
+        "decrease the weight of the alignment loss (--alignment-lambda) linearly to 0 within this "
+        "number of updates; by default, it remains constant",
+    )
     compile: bool = option(
         False,
         "compile the layers of the model with torch.compile for training; on a GPU, batches are "

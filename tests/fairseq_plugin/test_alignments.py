@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
+    LabelSmoothedCrossEntropyCriterionWithAlignment as Criterion,
+)
 from fairseq.data import indexed_dataset
 
 from fairseq_posattn.inspection.attention import decoder_attention
@@ -79,3 +82,21 @@ def test_alignments_teach_where_it_looks(data, tmp_path):
     source, target = one["net_input"]["src_tokens"][0], one["target"][0]
     places = aligned(task, source, target)
     assert places and all(crossing[:, 0, t + 1].mean(0).argmax() == s for s, t in places)
+
+
+def test_weight_of_alignment_loss_decreases_to_zero(data, tmp_path, monkeypatch):
+    weights, compute = [], Criterion.compute_alignment_loss
+
+    def observed(criterion, *inputs):
+        weights.append(criterion.alignment_lambda)
+        return compute(criterion, *inputs)
+
+    monkeypatch.setattr(Criterion, "compute_alignment_loss", observed)
+    chosen = ("--alignment-updates", "4", "--alignment-lambda", "2", "--max-update", "6")
+    train(data, tmp_path, *OPTIONS, *chosen, "--disable-validation")
+    assert weights == [2, 1.5, 1, 0.5, 0, 0]
+
+
+def test_weight_without_alignment_loss(data, tmp_path):
+    refused = train(data, tmp_path, "--alignment-updates", "4", check=False)
+    assert "add these options, or omit it" in str(refused.error)
