@@ -14,7 +14,7 @@ from math import log
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.trees.conllu import read_conllu
+from fairseq_posattn.trees.conllu import block, read_conllu
 from fairseq_posattn.trees.sentence import Sentence
 from support.commands import ROOT, run, script
 from support.experiments import TINY, Experiment, copy_of, in_process
@@ -236,6 +236,29 @@ def test_attachments_of_a_parser_are_counted_by_category(tmp_path):
     ):
         refused = run(*command, file, check=False)
         assert refused.returncode and why in refused.stdout and "Traceback" not in refused.stdout
+
+
+def test_counted_rules_compose(tmp_path):
+    """Rules that are counted in CASES produce the forms of combinations that are not among them."""
+    new = [
+        (
+            "The boy on the table gave a cake in a box to a cat that slept .",
+            "give ( agent = * boy ( nmod . on = * table ) , theme = cake ( nmod . in = box ) , "
+            "recipient = cat ( nmod = sleep ( agent = cat ) ) )",
+        ),
+        ("Who did Liam feed ?", "feed ( agent = Liam , theme = ? )"),
+    ]
+    forms = script(FOLDER / "forms.py")
+    for name, pairs in (("train", [case[1:3] for case in CASES]), ("gen", new)):
+        with open(tmp_path / f"{name}.conllu", "w") as trees:
+            for k, pair in enumerate(pairs):
+                words, parents, relations = map(list, zip(*forms.tree_of(*pair), strict=True))
+                trees.write(block(pair[0], Sentence(words, parents, relations=relations), k))
+        (tmp_path / f"{name}.lf").write_text("".join(f"{form}\n" for _, form in pairs))
+    (tmp_path / "gen.lf").write_text(f"{new[0][1]}\nfeed ( theme = ? , agent = Liam )\n")
+    (tmp_path / "gen.category").write_text("modified\nquestion\n")
+    found = run(sys.executable, FOLDER / "counted_forms.py", tmp_path).stdout
+    assert found.split() == ["modified", "100.0", "question", "0.0", "mean", "50.0"]
 
 
 # What training has: short sentences, with modifiers of objects, relative clauses, and clauses in clauses.
