@@ -47,6 +47,7 @@ class Collector:
     folder: corpus files as distributed by their authors.
     raw: output folder for the text files NAME.LANGUAGE, which contain one sentence per line.
     any_size: accept any number of sentences.
+    skipped: kinds of trees for which corpus.py found no files; their data are not built.
     """
 
     def __init__(self, recipe: Recipe, shell: Shell, folder: Path, raw: Path, any_size: bool):
@@ -54,6 +55,7 @@ class Collector:
         self.folder, self.raw, self.any_size = folder, raw, any_size
         self.content = recipe.content
         self.languages = (self.content.source, self.content.target)
+        self.skipped: set[str] = set()
 
     def collect(self) -> None:
         """Write all text files, using the function `collect` of corpus.py if it is defined.

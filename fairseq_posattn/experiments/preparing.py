@@ -60,6 +60,8 @@ def prepare(setup: Workspace, source: Path | None, any_size: bool, rest: Sequenc
                 f"after -- with {' or '.join(sorted(PARSERS))}"
             )
             continue
+        if trees in collector.skipped:
+            continue
         setup.shell.run([*command_of(preparing(setup, trees)), *rest])
         setup.shell.act(remember, setup, trees, texts)
     if setup.content.corpus.kept:

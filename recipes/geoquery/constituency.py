@@ -16,7 +16,7 @@ from entities import Question
 
 from fairseq_posattn.errors import InputError
 
-NOUNS = ("NN", "NNS", "NNP", "NNPS")
+NOUNS = ("NN", "NNS", "NNP", "NNPS", "NOUN", "PROPN")  # the last two: UPOS
 VERBS = ("VB", "VBZ", "VBP", "VBD", "VBG", "VBN", "MD")
 CLAUSE = (("VP",), VERBS, ("ADJP", "NP"))
 NOMINAL = (NOUNS, ("NP", "WHNP", "QP"), ("PRP", "WP", "WDT", "WRB"), ("JJS", "JJ", "CD", "DT"))

@@ -7,8 +7,15 @@ The folder of a recipe is called like its split; the folder geoquery contains th
 recipe whose name ends in _dev divides the training part: it trains on one part and tests on the
 other, the development set.
 
-The texts `recombined` and `recombined_chain` contain additional training examples (recombine.py),
-and the same dev and test texts, with gold trees or chains.
+The texts `recombined...` contain additional training examples (recombine.py), and the same dev and
+test texts:
+
+recombined: with gold trees.
+recombined_chain: the same examples, with chains.
+recombined_along_chain: with chains, along which the examples are recombined, too.
+recombined_parsed: with the trees of a parser, along which the examples are recombined, too.
+    questions.conllu in the corpus folder contains the trees of all lines of questions.txt, which
+    this program writes to the folder of the texts.
 """
 
 from __future__ import annotations
@@ -17,9 +24,10 @@ import random
 import re
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from constituency import merged, read_phrase, words_of
+from constituency import Word, merged, read_phrase, words_of
 from entities import question, read_entities, replace_entities
 from example import Example
 from funql import ALL, ANY, read, renamed
@@ -27,13 +35,19 @@ from recombine import recombined
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.corpora import Collector
-from fairseq_posattn.files.atomic import written_together
+from fairseq_posattn.files.atomic import written_together, written_whole
 from fairseq_posattn.files.files import open_to_read, read_json, read_lines
+from fairseq_posattn.files.terminal import say
+from fairseq_posattn.trees.conllu import read_labelled
+from fairseq_posattn.trees.sentence import Sentence
 
 CORPUS, FACTS, LENGTH = "geography*.xml", "geobase*", "length"
 FILES = {"standard": "standard.json"}  # the other splits are in SPLIT_1.json
 HELD_OUT = 0.3  # of the training part, for the development set
-RECOMBINED, NEW = "recombined", 2000  # the number of new training examples
+QUESTIONS, PARSES = "questions.txt", "questions.conllu"
+RECOMBINED, CHAIN = "recombined", "recombined_chain"
+ALONG_CHAIN, PARSED = "recombined_along_chain", "recombined_parsed"
+NEW = 2000  # the number of new training examples
 REMEDY = "get the file again"
 
 
@@ -41,13 +55,20 @@ def collect(collector: Collector) -> None:
     """Write both sides of each text, with trees, alignments and the depths of the programs."""
     texts = collector.content.corpus.names
     if collector.shell.does(f"write {', '.join(texts)} from the files in {collector.folder}"):
-        train, *others = divided(collector)
-        write(collector, collector.raw, [train, *others])
-        wanted = [trees for trees in collector.recipe.controls if trees.startswith(RECOMBINED)]
-        train = train + recombined(train, NEW) if wanted else train
-        for trees in wanted:
-            (collector.raw / trees).mkdir(exist_ok=True)
-            write(collector, collector.raw / trees, [train, *others], trees != RECOMBINED)
+        parts = divided(collector)
+        write(collector, collector.raw, parts)
+        for trees in collector.recipe.controls:
+            if trees == PARSED and not (collector.folder / PARSES).exists():
+                say(
+                    f"data with parsed trees are skipped; to build them, parse {collector.raw}/"
+                    f"{QUESTIONS} to {collector.folder / PARSES} with posattn parse --tokenized"
+                )
+                collector.skipped.add(trees)
+            elif trees.startswith(RECOMBINED):
+                train, *others = divided(collector, trees)
+                (collector.raw / trees).mkdir(exist_ok=True)
+                parts = [train + recombined(train, NEW), *others]
+                write(collector, collector.raw / trees, parts, trees == CHAIN)
 
 
 def write(
@@ -64,12 +85,12 @@ def write(
                     files[k * len(kinds) + j].write(written)
 
 
-def divided(collector: Collector) -> list[list[Example]]:
-    """Return the examples for training, development and testing."""
+def divided(collector: Collector, trees: str = RECOMBINED) -> list[list[Example]]:
+    """Return the examples for training, development and testing, with trees of one kind."""
     name, _, is_dev = collector.recipe.name.partition("_")
     split = LENGTH if name == "geoquery" else name
     path = collector.find(FILES.get(split, f"{split}_1.json"))
-    examples = read_examples(found(collector.folder, CORPUS), found(collector.folder, FACTS))
+    examples = read_examples(collector, trees)
     content = read_json(path, REMEDY)
     try:
         train, test = ([examples[number] for number in content[part]] for part in ("train", "test"))
@@ -112,30 +133,65 @@ def whole_programs(examples: Sequence[Example]) -> set[int]:
     return chosen
 
 
-def read_examples(corpus: Path, facts: Path) -> dict[int, Example]:
-    """Return the examples that have a tree, by their numbers in the corpus."""
-    known = read_entities(read_lines(facts))
+def read_examples(collector: Collector, trees: str) -> dict[int, Example]:
+    """Return the examples that have a gold tree, by their numbers in the corpus."""
+    corpus = found(collector.folder, CORPUS)
+    known = read_entities(read_lines(found(collector.folder, FACTS)))
     with open_to_read(corpus) as file:
         try:
             root = xml.parse(file).getroot()
         except xml.ParseError as error:
             raise InputError(f"{corpus}: {error}; {REMEDY}") from error
-    found = {}
-    for one in root:
-        if one.find("syn[@lang='en']") is not None:
+    with_tree = [one for one in root if one.find("syn[@lang='en']") is not None]
+    parsed = read_parsed(collector, len(with_tree)) if trees == PARSED else [None] * len(with_tree)
+    examples: dict[int, Example] = {}
+    with written_whole(collector.raw / QUESTIONS) as questions:
+        for one, tree in zip(with_tree, parsed, strict=True):
             try:
-                found[int(one.attrib["id"])] = example(one, known)
+                words = words_of(read_phrase(one.find("syn[@lang='en']").text.strip()))
+                questions.write(f"{' '.join(word.form for word in words)} ?\n")
+                if tree:
+                    words = parsed_words(tree, words)
+                elif trees == ALONG_CHAIN:
+                    words = [replace(w, parent=k - 1, relation="") for k, w in enumerate(words)]
+                examples[int(one.attrib["id"])] = example(one, words, known)
             except (InputError, AttributeError, KeyError, TypeError, ValueError) as error:
                 number = one.attrib.get("id")
                 raise InputError(f"{corpus}: example {number}: {error}; {REMEDY}") from error
+    return examples
+
+
+def read_parsed(collector: Collector, count: int) -> list[Sentence]:
+    """Return the parsed questions."""
+    path = collector.folder / PARSES
+    found = list(read_labelled(path))
+    if len(found) != count:
+        raise InputError(f"{path} has {len(found)} trees for {count} questions; parse them again")
     return found
 
 
-def example(one: xml.Element, known: Mapping[str, list[str]]) -> Example:
-    """Convert an <example> of the corpus."""
+def parsed_words(tree: Sentence, words: Sequence[Word]) -> list[Word]:
+    """Return the words with the parser's tree, without its question mark."""
+    if tree.words != [*(word.form for word in words), "?"]:
+        raise InputError(f"{tree.where} has other words than the question; parse it again")
+    parents = [parent - 1 for parent in tree.parents]
+    mark = len(words)
+    if mark in parents:  # the first of the children of the question mark replaces it
+        first = parents.index(mark)
+        parents = [first if parent == mark else parent for parent in parents]
+        parents[first] = parents[mark]
+    return [
+        replace(word, tag=tags.upos, parent=parent, relation=relation)
+        for word, tags, parent, relation in zip(
+            words, tree.tags, parents[:mark], tree.relations[:mark], strict=False
+        )
+    ]
+
+
+def example(one: xml.Element, words: Sequence[Word], known: Mapping[str, list[str]]) -> Example:
+    """Convert an <example> of the corpus, whose question has these words."""
     text = one.find("mrl[@lang='geo-funql']").text.strip()
     program = read(text, nodes_of(one.find("mrl-parse")))
-    words = words_of(read_phrase(one.find("syn[@lang='en']").text.strip()))
     asked = question([word.form for word in words])
     replace_entities(asked, [part.name for part in program.parts], known)
     expressed = expressed_nodes(one.find("augsyn[@lang='en']").text, len(words))

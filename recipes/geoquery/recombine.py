@@ -20,7 +20,7 @@ from example import Example
 from funql import ALL, KINDS, Term
 
 MODIFIER = "modifier"
-MODIFIERS = ("PP", "SBAR", "VP")
+MODIFIERS = ("PP", "SBAR", "VP", "nmod", "acl", "acl:relcl")  # the last three: UD
 MOST_WORDS, MOST_NAMES, MOST_EXCHANGES = 24, 14, 4
 PATIENCE = 1000  # failures in a row
 FRESH = 1000  # is added to the nodes of a new unit in each exchange

@@ -12,7 +12,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.commands import Shell
 from fairseq_posattn.experiments.corpora import Collector
 from fairseq_posattn.experiments.recipe import read_recipe
-from fairseq_posattn.trees.conllu import read_conllu
+from fairseq_posattn.trees.conllu import block, read_conllu
+from fairseq_posattn.trees.sentence import Sentence, Tags
 from support.commands import ROOT, script
 from support.experiments import TINY, Experiment, in_process
 from support.files import lines_of
@@ -265,7 +266,8 @@ def made(number, tree, nodes, program, kinds):
     for node, text in zip(root.iter("node"), parse, strict=True):
         node.text = text
     entities = script(FOLDER / "entities.py").read_entities(FACTS.splitlines())
-    return script(FOLDER / "corpus.py").example(root, entities)
+    corpus = script(FOLDER / "corpus.py")
+    return corpus.example(root, corpus.words_of(corpus.read_phrase(tree)), entities)
 
 
 CITIES = (
@@ -363,3 +365,25 @@ def test_from_files_to_a_table(published, tmp_path):
     assert all(f"| `{model}` |" in text for model in models)
     subsets = (experiment.work / "subsets.md").read_text()
     assert all(f"depth {k}" in subsets for k in (1, 2, 3))
+
+
+def test_trees_of_a_parser_and_chains(published, tmp_path):
+    """The parser's trees lack the question mark, even if it was the root; towns of two words are one."""
+    raw = collect(published, tmp_path / "raw")
+    questions = lines_of(raw / "questions.txt")
+    assert questions[0] == "Name the cities in Oz ?" and not (raw / "recombined_parsed").exists()
+    with open(published / "questions.conllu", "w") as out:
+        for k, line in enumerate(questions):
+            words = line.split()
+            parents = [len(words)] * (len(words) - 1) + [0]
+            tags = [Tags("_", "NOUN", "_", "_")] * len(words)
+            relations = ["nsubj"] * len(words)
+            out.write(block(line, Sentence(words, parents, relations=relations, tags=tags), k))
+    raw = collect(published, tmp_path / "again")
+    for kind, parents in (("parsed", [0, 1, 1, 1, 1]), ("along_chain", [0, 1, 2, 3, 4])):
+        trees = list(read_conllu(str(raw / f"recombined_{kind}/test.conllu")))
+        assert trees[2].words[-1] == "m0" and list(trees[2].parents) == parents
+    lines = (published / "questions.conllu").read_text()
+    (published / "questions.conllu").write_text(lines.replace("\tOz\t", "\tother\t"))
+    with pytest.raises(InputError, match="other words than the question"):
+        collect(published, tmp_path / "wrong")
