@@ -8,8 +8,8 @@ of the first folder.
 
 The arguments and modifiers of a word are those of the most frequent rule for its word, its relation
 and the relations of its children, or, if this combination is new, the most frequent rule without
-the word. If that is new, too, each child receives the most frequent role for its relation that no
-other child has; the order of two arguments is the more frequent one.
+the word. If that is new, too, each child receives the most frequent role of its relation that no
+other child has received, and arguments are sorted by their more frequent order in pairs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ THAT, SHARED = "that", "shared"
 
 
 class Step(NamedTuple):
-    """A way from a word to another: `up` steps to an ancestor, and then to its child, if any.
+    """A path in the tree: `up` edges to an ancestor, and then, if a relation is given, to its child.
 
     relation, question: the relation of that child, and its word if this is a question word or that.
     """
@@ -45,7 +45,7 @@ class Step(NamedTuple):
     question: str = ""
 
 
-Edge = tuple[str, Step]  # role and way
+Edge = tuple[str, Step]  # role and path
 Key = tuple
 
 
@@ -73,14 +73,14 @@ class Tree:
         return next(found, "")
 
     def step(self, start: int, end: int) -> Step:
-        """Return the way to a child, to an ancestor, or to a child of an ancestor."""
+        """Return the path to a child, to an ancestor, or to a child of an ancestor."""
         up = 0
         while start != end and self.heads[end] != start:
             start, up = self.heads[start], up + 1
         return Step(up) if start == end else self.step_to(end, up)
 
     def follow(self, start: int, step: Step, used: set[int]) -> int | None:
-        """Return the word at the end of a way, or None; `used` children do not count."""
+        """Return the word at the end of a path, or None; skip `used` children."""
         for _ in range(step.up):
             start = self.heads[start] if start >= 0 else -1
         if start < 0 or not step.relation:
@@ -129,7 +129,7 @@ class Rules:
         return [(tree.words[at], tree.relations[at], steps), (tree.relations[at], steps)]
 
     def edges(self, tree: Tree, at: int) -> Sequence[Edge]:
-        """Return roles and ways of the arguments and modifiers of a word."""
+        """Return the role of each argument and modifier of a word, and the path to it."""
         for key in self.keys(tree, at):
             if key in self.rules:
                 return most(self.rules[key])
