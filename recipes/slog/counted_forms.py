@@ -35,7 +35,7 @@ THAT, SHARED = "that", "shared"
 
 
 class Step(NamedTuple):
-    """A path in the tree: `up` edges to an ancestor, and then, if a relation is given, to its child.
+    """A path in the tree: `up` edges to an ancestor, and then to its child, if there is a relation.
 
     relation, question: the relation of that child, and its word if this is a question word or that.
     """
