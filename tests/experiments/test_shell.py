@@ -81,8 +81,8 @@ def started(*arguments: str) -> tuple[subprocess.Popen, int]:
 
 
 def commands_of(pid: int) -> list[int]:
-    """The children of a shell, without the process that ends them if the shell is killed."""
-    return [child for child in children(pid) if b"descendants.py" not in command_line(child)]
+    """The commands that a shell runs, without its forks, which have not become a program yet."""
+    return [child for child in children(pid) if command_line(child).startswith(b"sleep")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
