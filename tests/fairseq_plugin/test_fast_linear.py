@@ -12,10 +12,10 @@ from fairseq_posattn.fairseq_plugin.models.fast_linear import FastLinear, fast_l
 from support.in_process import build, generate, hypotheses_and_scores
 
 
-@pytest.fixture(autouse=True)
-def small_layers_too(monkeypatch):
+@pytest.fixture(autouse=True, params=[FastLinear, fast_linear.BlockedLinear])
+def small_layers_too(monkeypatch, request):
     monkeypatch.setattr(fast_linear, "SMALLEST", 1)
-    monkeypatch.setattr(fast_linear, "copies_pay", lambda layers: True)
+    monkeypatch.setattr(fast_linear, "fastest_class", lambda layers: request.param)
 
 
 @pytest.fixture
@@ -101,20 +101,21 @@ def test_copies_and_records_are_those_of_plain_layers(prepared):
     with torch.no_grad():
         twin = copy.deepcopy(decoder)
         torch.testing.assert_close(steps(twin, encoded(plain)), steps(decoder, encoded(plain)))
-    fast_linear.use_plain_linear(decoder)
+    fast_linear.convert(fast_layers(decoder), torch.nn.Linear)
     assert not fast_layers(decoder)
     with torch.no_grad():
         assert torch.equal(steps(decoder, encoded(plain)), steps(plain, encoded(plain)))
 
 
-def test_weights_are_copied_only_where_this_is_faster(monkeypatch):
+def test_the_fastest_class_is_chosen(monkeypatch):
     monkeypatch.undo()
-    for fast, pays in ((0.9, True), (1.1, False)):
-        times = {torch.nn.Linear.forward: 1.0, FastLinear.forward: fast}
-        monkeypatch.setattr(fast_linear, "seconds", lambda forward, *_, times=times: times[forward])
+    kinds = torch.nn.Linear, FastLinear, fast_linear.BlockedLinear
+    for taken, chosen in (((1, 0.9, 1.1), 1), ((1, 0.9, 0.8), 2), ((1, 0.99, 0.98), 0)):
+        times = dict(zip(kinds, taken, strict=True))
+        monkeypatch.setattr(fast_linear, "seconds", lambda layers, _, t=times: t[type(layers[0])])
         model = torch.nn.Sequential(torch.nn.Linear(400, 400), torch.nn.Linear(4, 4))
         fast_linear.use_fast_linear(model)
-        assert [type(layer) is FastLinear for layer in model] == [pays, False]
+        assert [type(layer) for layer in model] == [kinds[chosen], torch.nn.Linear]
 
 
 def test_small_layers_stay_as_they_are(monkeypatch, toy_data):

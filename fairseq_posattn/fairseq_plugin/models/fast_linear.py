@@ -1,12 +1,13 @@
 """Faster linear layers for translation on a CPU.
 
-In a decoding step, each weight matrix is multiplied by only a few rows. This is faster if the
-matrix is stored in column-major order, and one product is faster than several with the same input.
+In a decoding step, each weight matrix is multiplied by only a few rows. Depending on the CPU, this
+is faster if the matrix is stored in column-major order, or in the blocks of oneDNN. One product is
+faster than several with the same input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -31,15 +32,33 @@ class FastLinear(nn.Linear):
         if torch.is_grad_enabled() or not weight.is_cpu:
             return super().forward(x)
         if self.copy is None or self.copy.dtype is not weight.dtype:
-            self.copy = weight.detach().t().contiguous()
+            self.copy = self.copied(weight.detach())
             self.copied_from = fingerprint(weight)
-        rows = x.reshape(-1, x.size(-1))
-        found = rows @ self.copy if self.bias is None else torch.addmm(self.bias, rows, self.copy)
-        return found.view(*x.shape[:-1], -1)
+        return self.product(x.reshape(-1, x.size(-1)), self.copy).view(*x.shape[:-1], -1)
+
+    def copied(self, weight: Tensor) -> Tensor:
+        return weight.t().contiguous()
+
+    def product(self, x: Tensor, copy: Tensor) -> Tensor:
+        return x @ copy if self.bias is None else torch.addmm(self.bias, x, copy)
 
     def __getstate__(self) -> dict:
         """Exclude the copy."""
         return {**vars(self), "copy": None, "copied_from": None}
+
+
+class BlockedLinear(FastLinear):
+    """A linear layer that keeps a copy of its weight in the blocks of oneDNN."""
+
+    def copied(self, weight: Tensor) -> Tensor:
+        if weight.dtype is not torch.float32:
+            return super().copied(weight)
+        return torch.ops.mkldnn._reorder_linear_weight(weight, ROWS[-1])
+
+    def product(self, x: Tensor, copy: Tensor) -> Tensor:
+        if not copy.is_mkldnn:
+            return super().product(x, copy)
+        return torch.ops.mkldnn._linear_pointwise(x, copy, self.bias, "none", [], "")
 
 
 def fingerprint(weight: Tensor) -> tuple:
@@ -105,18 +124,16 @@ def joined_quantized(layers: Sequence[Any]) -> Any:
 
 
 def use_fast_linear(model: nn.Module) -> None:
-    """Convert large linear layers to FastLinear if they are faster on this machine."""
+    """Convert large linear layers to the fastest class on this machine."""
     layers = [m for m in model.modules() if type(m) is nn.Linear and m.weight.numel() >= SMALLEST]
+    convert(layers, fastest_class(layers))
+
+
+def convert(layers: Sequence[nn.Linear], kind: type[nn.Linear]) -> None:
+    """Change the class of linear layers, and discard their copies."""
     for layer in layers:
-        layer.__class__ = FastLinear
-    if not copies_pay(fast_layers(model)):
-        use_plain_linear(model)
-
-
-def use_plain_linear(model: nn.Module) -> None:
-    for layer in fast_layers(model):
-        layer.copy = layer.copied_from = None
-        layer.__class__ = nn.Linear  # type: ignore[assignment]  # restores the base class
+        layer.__dict__.pop("copy", None)
+        layer.__class__ = kind
 
 
 def fast_layers(model: nn.Module) -> list[FastLinear]:
@@ -135,22 +152,25 @@ def forget_old_weights(model: nn.Module) -> None:
 
 
 @torch.no_grad()
-def copies_pay(layers: Sequence[FastLinear]) -> bool:
-    """Measure whether products with the copies are faster, which depends on the CPU."""
+def fastest_class(layers: Sequence[nn.Linear]) -> type[nn.Linear]:
+    """Measure which class computes the products of all layers fastest."""
     if not all(layer.weight.is_cpu for layer in layers):
-        return True  # copies are used on a CPU only
-    plain = fast = 0.0
-    for rows in ROWS:
-        inputs = [layer.weight.new_ones(rows, layer.in_features) for layer in layers]
-        seconds(FastLinear.forward, layers, inputs)  # copies the weights
-        fast += min(seconds(FastLinear.forward, layers, inputs) for _ in range(3))
-        plain += min(seconds(nn.Linear.forward, layers, inputs) for _ in range(3))
-    return fast <= WORTHWHILE * plain
+        return FastLinear  # copies are used on a CPU only
+    kinds = [nn.Linear, FastLinear, BlockedLinear]
+    taken = dict.fromkeys(kinds[: 2 + torch.backends.mkldnn.is_available()], 0.0)
+    for kind in taken:
+        convert(layers, kind)
+        for rows in ROWS:
+            inputs = [layer.weight.new_ones(rows, layer.in_features) for layer in layers]
+            seconds(layers, inputs)  # copies the weights
+            taken[kind] += min(seconds(layers, inputs) for _ in range(3))
+    taken[nn.Linear] *= WORTHWHILE
+    return min(taken, key=taken.__getitem__)
 
 
-def seconds(forward: Callable, layers: Sequence[nn.Linear], inputs: Sequence[Tensor]) -> float:
+def seconds(layers: Sequence[nn.Linear], inputs: Sequence[Tensor]) -> float:
     """Return the time of one product with each layer."""
     start = perf_counter()
     for layer, x in zip(layers, inputs, strict=True):
-        forward(layer, x)
+        layer(x)
     return perf_counter() - start

@@ -8,7 +8,7 @@ from fairseq.modules import MultiheadAttention
 from torch import nn
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.fairseq_plugin.models.fast_linear import use_plain_linear
+from fairseq_posattn.fairseq_plugin.models.fast_linear import convert, fast_layers
 
 
 def quantize(model: nn.Module) -> None:
@@ -25,7 +25,7 @@ def quantize(model: nn.Module) -> None:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that the function is deprecated
-        use_plain_linear(model)
+        convert(fast_layers(model), nn.Linear)
         names = set(linear_layers(model))
         torch.ao.quantization.quantize_dynamic(model, names, torch.qint8, inplace=True)
 
