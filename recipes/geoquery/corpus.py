@@ -55,20 +55,22 @@ def collect(collector: Collector) -> None:
     """Write both sides of each text, with trees, alignments and the depths of the programs."""
     texts = collector.content.corpus.names
     if collector.shell.does(f"write {', '.join(texts)} from the files in {collector.folder}"):
-        parts = divided(collector)
-        write(collector, collector.raw, parts)
+        gold = divided(collector)
+        write(collector, collector.raw, gold)
+        new = recombined(gold[0], NEW)
         for trees in collector.recipe.controls:
             if trees == PARSED and not (collector.folder / PARSES).exists():
                 say(
-                    f"data with parsed trees are skipped; to build them, parse {collector.raw}/"
-                    f"{QUESTIONS} to {collector.folder / PARSES} with posattn parse --tokenized"
+                    "data with parsed trees are skipped; to build them, run posattn parse "
+                    f"{collector.raw / QUESTIONS} --tokenized --out {collector.folder / PARSES}"
                 )
                 collector.skipped.add(trees)
             elif trees.startswith(RECOMBINED):
-                train, *others = divided(collector, trees)
+                own_trees = trees in (ALONG_CHAIN, PARSED)
+                train, *others = divided(collector, trees) if own_trees else gold
+                added = recombined(train, NEW) if own_trees else new
                 (collector.raw / trees).mkdir(exist_ok=True)
-                parts = [train + recombined(train, NEW), *others]
-                write(collector, collector.raw / trees, parts, trees == CHAIN)
+                write(collector, collector.raw / trees, [train + added, *others], trees == CHAIN)
 
 
 def write(
