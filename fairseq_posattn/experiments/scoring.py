@@ -146,7 +146,7 @@ def files_of(setup: Workspace, run: Run, test: str) -> dict[str, Any]:
 
 
 def check_scoring(setup: Workspace) -> None:
-    """Raise an InputError if the target language cannot be scored on this machine.
+    """Raise an InputError if BLEU cannot be computed for the target language.
 
     For example, its tokeniser may not be installed. This is checked before training starts.
     """

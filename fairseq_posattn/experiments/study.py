@@ -175,7 +175,7 @@ def check_signatures(runs: Sequence[StoredRun], signature: Callable[[StoredRun, 
             if stored != now[of_trees]:
                 raise InputError(
                     f"{run.file} contains statistics of {test} for {stored}, but the recipe "
-                    f"selects {now[of_trees]}; change its [evaluation], or store new runs with "
+                    f"selects {now[of_trees]}; change [evaluation] there, or store new runs with "
                     "table.sh --keep"
                 )
 

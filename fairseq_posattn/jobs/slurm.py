@@ -103,7 +103,7 @@ class Jobs:
             )
 
     def cancel_join(self) -> None:
-        """Cancel the joining job, if there is one."""
+        """Cancel the job that merges the results, if there is one."""
         if self.last.join and shutil.which("scancel"):
             subprocess.run(["scancel", "--quiet", self.last.join], capture_output=True, check=False)
 

@@ -75,7 +75,7 @@ class SentenceEncoder:
         self.encoder: Any = getattr(encoder, "sentence_encoder", encoder)  # the former in RoBERTa
         if self.encoder is None or not hasattr(self.encoder, "embed_tokens"):
             kind = type(self.loaded.model).__name__
-            raise InputError(f"{kind} has no sentence encoder; choose a model with an encoder")
+            raise InputError(f"{kind} has no text encoder; choose a model with one")
 
     @cached_property
     def pipeline(self) -> TextPipeline | None:

@@ -101,7 +101,7 @@ def main() -> None:
         "--int8", action="store_true", help="also measure all models with 8-bit weights"
     )
     parser.add_argument(
-        "--budget", action="store_true", help="also print the time by kind of operation"
+        "--budget", action="store_true", help="also print the share of each kind of operation"
     )
     args = parser.parse_args()
     quiet()

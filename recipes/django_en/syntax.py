@@ -1,11 +1,11 @@
 """Convert a line of Python to a dependency tree over its tokens.
 
 The tree is that of Python's module ast. Each node of the syntax is represented by one token, its
-head: the first token that belongs to none of its children and is neither a bracket nor a quote, or
-the first such token of any kind. The head is a child of the head of the enclosing node; its label
-is the field that contains the node (`func`, `args`, `value`). The node's other tokens are children
-of its head, and labelled by their kind (`name`, `op`, `number`, `string`). A node without a token
-of its own, such as an expression statement, is represented by the head of its first child.
+head: the first token that belongs to none of its children and is not in PASSED_OVER, or the first
+such token of any kind. The head is a child of the head of the enclosing node; its label is the
+field that contains the node (`func`, `args`, `value`). The node's other tokens are children of its
+head, and labelled by their kind (`name`, `op`, `number`, `string`). A node without a token of its
+own, such as an expression statement, is represented by the head of its first child.
 
 Lines such as `else :` are completed to a statement; the added tokens are removed from the tree, and
 their children become children of the nearest ancestor that remains. String literals are split into
@@ -26,7 +26,7 @@ from functools import partial
 from fairseq_posattn.trees.sentence import Sentence, Tags
 
 WORDS = re.compile(r"\w+|[^\w\s]")
-PASSED_OVER = {*"()[]{},:;\"'"}  # brackets and quotes are heads only if there is nothing else
+PASSED_OVER = {*"()[]{},:;\"'"}  # these are heads only if there is nothing else
 LAYOUT = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 COMPLETIONS = (  # what precedes and follows the line
     ("", ""),

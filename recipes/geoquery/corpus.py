@@ -12,8 +12,8 @@ test texts:
 
 recombined: with gold trees.
 recombined_chain: the same examples, with chains.
-recombined_along_chain: with chains, along which the examples are recombined, too.
-recombined_parsed: with the trees of a parser, along which the examples are recombined, too.
+recombined_along_chain: with chains, which also determine the recombination and the alignments.
+recombined_parsed: with the trees of a parser, which also determine both.
     questions.conllu in the corpus folder contains the trees of all lines of questions.txt, which
     this program writes to the folder of the texts.
 """
@@ -24,6 +24,7 @@ import random
 import re
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,7 +49,7 @@ QUESTIONS, PARSES = "questions.txt", "questions.conllu"
 RECOMBINED, CHAIN = "recombined", "recombined_chain"
 ALONG_CHAIN, PARSED = "recombined_along_chain", "recombined_parsed"
 NEW = 2000  # the number of new training examples
-REMEDY = "get the file again"
+REMEDY, PARSE_AGAIN = "download the file again", f"parse {QUESTIONS} again"
 
 
 def collect(collector: Collector) -> None:
@@ -111,8 +112,8 @@ def found(folder: Path, pattern: str) -> Path:
     there = sorted(path for end in ("", ".*") for path in folder.glob(pattern + end))
     if not there:
         raise InputError(
-            f"{folder}/{pattern}: there is no such file; copy it there or give another folder with "
-            "--from"
+            f"{folder}/{pattern}: there is no such file; copy it there, or pass another folder "
+            "with --from"
         )
     return there[0]
 
@@ -149,18 +150,26 @@ def read_examples(collector: Collector, trees: str) -> dict[int, Example]:
     examples: dict[int, Example] = {}
     with written_whole(collector.raw / QUESTIONS) as questions:
         for one, tree in zip(with_tree, parsed, strict=True):
-            try:
+            with locating_errors(corpus, one):
                 words = words_of(read_phrase(one.find("syn[@lang='en']").text.strip()))
-                questions.write(f"{' '.join(word.form for word in words)} ?\n")
-                if tree:
-                    words = parsed_words(tree, words)
-                elif trees == ALONG_CHAIN:
-                    words = [replace(w, parent=k - 1, relation="") for k, w in enumerate(words)]
+            questions.write(f"{' '.join(word.form for word in words)} ?\n")
+            if tree:
+                words = parsed_words(tree, words)
+            elif trees == ALONG_CHAIN:
+                words = [replace(w, parent=k - 1, relation="") for k, w in enumerate(words)]
+            with locating_errors(corpus, one):
                 examples[int(one.attrib["id"])] = example(one, words, known)
-            except (InputError, AttributeError, KeyError, TypeError, ValueError) as error:
-                number = one.attrib.get("id")
-                raise InputError(f"{corpus}: example {number}: {error}; {REMEDY}") from error
     return examples
+
+
+@contextmanager
+def locating_errors(corpus: Path, one: xml.Element) -> Iterator[None]:
+    """Raise an InputError with the number of the example if the corpus has another structure."""
+    try:
+        yield
+    except (InputError, AttributeError, KeyError, TypeError, ValueError) as error:
+        number = one.attrib.get("id")
+        raise InputError(f"{corpus}: example {number}: {error}; {REMEDY}") from error
 
 
 def read_parsed(collector: Collector, count: int) -> list[Sentence]:
@@ -168,14 +177,14 @@ def read_parsed(collector: Collector, count: int) -> list[Sentence]:
     path = collector.folder / PARSES
     found = list(read_labelled(path))
     if len(found) != count:
-        raise InputError(f"{path} has {len(found)} trees for {count} questions; parse them again")
+        raise InputError(f"{path} has {len(found)} trees for {count} questions; {PARSE_AGAIN}")
     return found
 
 
 def parsed_words(tree: Sentence, words: Sequence[Word]) -> list[Word]:
     """Return the words with the parser's tree, without its question mark."""
     if tree.words != [*(word.form for word in words), "?"]:
-        raise InputError(f"{tree.where} has other words than the question; parse it again")
+        raise InputError(f"{tree.where}: the words differ from the question; {PARSE_AGAIN}")
     parents = [parent - 1 for parent in tree.parents]
     mark = len(words)
     if mark in parents:  # the first of the children of the question mark replaces it

@@ -31,7 +31,7 @@ Token = tuple[str, frozenset[int]]  # a name with its nodes, or a bracket
 
 @dataclass(frozen=True)
 class Term:
-    """A name with its arguments.
+    """A function of FunQL with its arguments.
 
     nodes: numbers of the nodes of the corpus to which the name belongs, or no nodes for a name that
         the normal form adds. kind: what the term describes, such as State.
@@ -48,6 +48,16 @@ class Term:
         yield self
         for argument in self.arguments:
             yield from argument.parts
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the names in TOGETHER contain the nested names that they need."""
+        for term in self.parts:
+            for _ in range(TOGETHER.get(term.name, 1) - 1):
+                if len(term.arguments) != 1:
+                    return False
+                [term] = term.arguments
+        return True
 
     @property
     def depth(self) -> int:

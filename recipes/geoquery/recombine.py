@@ -96,10 +96,14 @@ def with_unknown(example: Example, share: float, draw: random.Random) -> Example
 
 
 def fits(example: Example) -> bool:
-    """Return whether an example is short enough and mentions each entity once."""
+    """Return whether an example is short, has a complete program and each entity only once."""
     forms = [word.form for word in example.words]
     short = len(forms) <= MOST_WORDS and len(list(example.program.parts)) <= MOST_NAMES
-    return short and all(forms.count(mark) <= 1 for mark in PLACEHOLDERS)
+    return (
+        short
+        and example.program.is_complete
+        and all(forms.count(mark) <= 1 for mark in PLACEHOLDERS)
+    )
 
 
 def sites_in(example: Example) -> Iterator[Unit]:

@@ -711,7 +711,7 @@ def test_a_language_model_has_no_encoder(world, toy_data, tmp_path):
     )
     path = f"lm={tmp_path / 'run/checkpoint_last.pt'}"
     message = refused(probe(*arguments(world, tmp_path, data=tmp_path / "lm", path=path)))
-    assert "has no sentence encoder; choose a model with an encoder" in message
+    assert "has no text encoder; choose a model with one" in message
 
 
 # fabricated records

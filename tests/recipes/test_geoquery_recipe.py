@@ -5,6 +5,7 @@ files of invented examples to texts."""
 
 import json
 import xml.etree.ElementTree as xml
+from dataclasses import replace
 
 import pytest
 
@@ -238,7 +239,7 @@ def test_each_split_has_its_file(published, tmp_path, split):
         ("geography.xml", "city ( all )", "all", "does not contain the name 'city'"),
         ("geography.xml", "stateid('oz'))))", "stateid('oz')))", "has no ')' at character 34"),
         ("geography.xml", "</examples>", "", "geography.xml: no element found"),
-        ("length_1.json", "[0,", "[900,", "length_1.json: 900 is missing; get the file again"),
+        ("length_1.json", "[0,", "[900,", "length_1.json: 900 is missing; download the file again"),
         ("length_1.json", '"train"', '"trained"', "length_1.json: 'train' is missing"),
     ],
 )  # fmt: skip
@@ -337,6 +338,15 @@ def test_words_of_an_exchange_keep_their_heads_and_names():
     }
 
 
+@pytest.mark.parametrize(("names", "whole"), [("most state loc_2 m0", True), ("most m0", False)])
+def test_names_that_belong_together_are_not_separated(names, whole):
+    program, term = None, script(FOLDER / "funql.py").Term
+    for name in reversed(names.split()):
+        program = term(name, (program,) if program else ())
+    new = replace(made(0, *STATE), program=program)
+    assert script(FOLDER / "recombine.py").fits(new) is whole
+
+
 def test_recombined_examples_are_added_to_the_training_part(published, tmp_path):
     raw = collect(published, tmp_path / "raw")
     train, test = (
@@ -385,5 +395,5 @@ def test_trees_of_a_parser_and_chains(published, tmp_path):
         assert trees[2].words[-1] == "m0" and list(trees[2].parents) == parents
     lines = (published / "questions.conllu").read_text()
     (published / "questions.conllu").write_text(lines.replace("\tOz\t", "\tother\t"))
-    with pytest.raises(InputError, match="other words than the question"):
+    with pytest.raises(InputError, match="words differ from the question"):
         collect(published, tmp_path / "wrong")

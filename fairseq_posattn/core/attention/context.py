@@ -142,7 +142,7 @@ class AttentionContext:
 
     @property
     def real_queries(self) -> Tensor | None:
-        """Return a mask of real queries, of shape (B, Q), or None if there is no padding."""
+        """Return a mask of non-padding queries, of shape (B, Q), or None if there is no padding."""
         return None if self.real is None else self.of_queries(self.real)
 
     def of_queries(self, x: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ class Settings:
         nargs=2,
     )
     odd_counts: list[int] = option(
-        "SOMO: replace words that occur LOW to HIGH times by other such words (default: 40 400)",
+        "SOMO: replace nouns and verbs that occur LOW to HIGH times with others (default: 40 400)",
         [40, 400],
         at_least(1),
         metavar=("LOW", "HIGH"),

@@ -104,7 +104,7 @@ class Chart:
         best("left", open_left[:, k, last] + left[:, first, k] + stops[:, LEFT, last, k], i)
 
     def tree(self, number: int, length: int) -> list[int]:
-        """Return the parents of the words of a sentence."""
+        """Return the parents of the words in the best tree of a sentence."""
         parents, spans = [0] * length, [("right", 0, length - 1)]
         while spans:
             name, i, j = spans.pop()
