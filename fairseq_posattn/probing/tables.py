@@ -152,7 +152,7 @@ def intervals(results: Results) -> Table:
             rows.append([f"{row.name}, above untrained", *gains])
     note = (
         f"95 % intervals from {SAMPLES:,} bootstrap samples of the sentences and, by Student's t, "
-        "from the variance of the runs; with one run, they do not cover other trainings. They are "
+        "from the variance of the runs; with one run, they do not cover other runs. They are "
         "not corrected for multiple comparisons, so some exclude 0 by chance."
     )
     return Table("Intervals of the accuracies", ["Vectors", *titles(results)], rows, [note])

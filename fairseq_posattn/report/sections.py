@@ -24,7 +24,7 @@ from fairseq_posattn.scoring.system_tables import part_tables
 from fairseq_posattn.scoring.tables import Table
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}
-INTERVALS = "Thin lines are 95 % intervals over sentences and, for several runs, over trainings."
+INTERVALS = "Thin lines are 95 % intervals over sentences and, for several runs, over runs."
 
 Parts = list[tuple[str, bool]]  # consecutive parts of a text, and whether they differ
 

@@ -42,7 +42,7 @@ class Score(Open):
     signature: Text = option("sacrebleu's signature")
     lower_is_better: bool = option("whether lower is better", ABSENT)
     interval: list[Number] = option(
-        "the 95 % confidence interval, for other sentences and, with several runs, trainings",
+        "the 95 % confidence interval, for other sentences and, with several runs, other runs",
         ABSENT,
     )
     brevity_penalty: Number = option("BLEU's brevity penalty", ABSENT)
@@ -80,7 +80,7 @@ class Difference(Open):
     """A difference from the baseline, and its significance."""
 
     difference: Number = option("the score minus the baseline's")
-    bootstrap_p: Number | None = option("p for other sentences and trainings", ABSENT)
+    bootstrap_p: Number | None = option("p for other sentences and runs", ABSENT)
     randomisation_p: Number | None = option("p for the outputs of these runs", ABSENT)
     welch_p: Number | None = option(
         "p-value of Welch's test, if both systems have several runs", ABSENT

@@ -57,9 +57,9 @@ def notes(result: ScoredSystem) -> Iterator[str]:
     yield f"differences to {baseline.system}: {baseline.significance}"
     runs, others = result.run_count, baseline.runs or 1
     if min(runs, others) < 2:
-        yield "p: for these outputs only; testing new trainings requires several runs of both"
+        yield "p: for these outputs only; testing new runs requires several runs of both"
         return
-    yield "p for new trainings: Welch; on new sentences: bootstrap; for these runs: randomisation"
+    yield "p for new runs: Welch; on new sentences: bootstrap; for these runs: randomisation"
     yield "⇑ ⇓ p < 0.01 in both Welch and bootstrap, ↑ ↓ p < 0.05, after Holm over all scores"
     smallest = smallest_exact(others, runs)
     if smallest > 0.01:
@@ -178,7 +178,7 @@ def cell(part: Part | None) -> Cell:
 def notes_on_parts(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> Iterator[str]:
     parts = [part for column in columns for part in column.values()]
     if any(part.interval for part in parts):
-        yield "In brackets: 95 % interval for new sentences and, with several runs, new trainings."
+        yield "In brackets: 95 % interval for new sentences and, with several runs, new runs."
     if any(part.difference and known(part.difference.welch_p) is not None for part in parts):
         names = dict.fromkeys(system.baseline.system for system in systems if system.baseline)
         yield (

@@ -1,7 +1,7 @@
 """Check and measure everything on one GPU; see `gpu.sh` for its usage.
 
 a: with each of a mechanism's example options, the output in float32, bfloat16 and float16 must be
-   close to that in float64 on the CPU, and gradients must be finite; in short trainings of each
+   close to that in float64 on the CPU, and gradients must be finite; in short training runs of each
    mechanism, with fairseq-train in all its precisions, and with torchrun, the loss must decrease.
 b: training speed of all mechanisms in bfloat16 at the sizes Base and Big, translation speed, and
    peak memory (`train_speed.py`, `generate_speed.py`).
@@ -10,7 +10,7 @@ c: windows compared with FlexAttention, flash-attn and local-attention, if insta
 d: training with --compile, compared with stock fairseq without it (`train_speed.py`).
 e: windows and blocks with and without FlexAttention, by length (`attention_scaling.py`).
 f: output projection and loss, at once and in parts (`loss_speed.py`).
-g: BLEU of four models of Multi30k with three seeds each, twelve trainings at once.
+g: BLEU of four models of Multi30k with three seeds each, twelve runs at once.
 h: training with the slowest mechanisms, without and with --compile (`train_speed.py`).
 
 Each part is a list of cells. The result of each cell is saved as soon as it is complete, and is not

@@ -71,7 +71,7 @@ def cells(small: bool, multi30k: Path) -> Iterator[Cell]:
 
 
 def checks(small: bool) -> Iterator[Cell]:
-    """Yield the cells of part a: outputs, gradients and short trainings."""
+    """Yield the cells of part a: outputs, gradients and short training runs."""
     names = ["window", "relative", "tree_distance"] if small else list(MECHANISMS)
     for name in names:
         for specification in examples_of(MECHANISMS[name]):
@@ -125,7 +125,7 @@ def windows(small: bool) -> Iterator[Cell]:
 
 
 def compiled(small: bool) -> Iterator[Cell]:
-    """Yield the cells of part d: trainings with --compile, the most important first."""
+    """Yield the cells of part d: training runs with --compile, the most important first."""
     sizes = [("toy", 300)] if small else [("base", 16384), ("small", 4096), ("base", 4096)]
     options = ["--vocabulary", "32000", "--pairs", "9", "--batches", "3"]
     if small:

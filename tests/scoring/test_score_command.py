@@ -244,7 +244,7 @@ def test_several_runs(files, write, scored, capsys):
     compared = found["baseline"]["scores"]["BLEU"]
     assert f"(Welch {compared['welch_p']:.4f}, bootstrap {compared['bootstrap_p']:.4f}" in printed
     assert "with 3 + 3 runs, no exact permutation test can reach a p-value below 0.1\n" in printed
-    assert "p for new trainings: Welch; on new sentences: bootstrap; for these runs:" in printed
+    assert "p for new runs: Welch; on new sentences: bootstrap; for these runs:" in printed
 
 
 def test_one_run_says_nothing_of_new_trainings(files, scored, capsys):
@@ -252,7 +252,7 @@ def test_one_run_says_nothing_of_new_trainings(files, scored, capsys):
     found = scored(files["hyp"], "--references", files["ref"], *compare)["baseline"]
     assert {figures["mark"] for figures in found["scores"].values()} == {""}
     assert not any("welch_p" in figures for figures in found["scores"].values())
-    assert "testing new trainings requires several runs of both" in capsys.readouterr().out
+    assert "testing new runs requires several runs of both" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("samples", ["1000001", "0", "1e3", "1_000"])
