@@ -38,7 +38,7 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 from fairseq_posattn.core.attention.stages import KeyBias
-from fairseq_posattn.core.source_tree import PADDING, SourceTree
+from fairseq_posattn.core.source_tree import SourceTree
 
 FLOOR = 1e-3  # keeps the logarithm finite for words with zero weight
 STEPS = 4  # relations: same word, parent, left child, right child
@@ -68,19 +68,14 @@ class TreeWalk(KeyBias):
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
         look = self.look(q, k, ctx)
         ctx.looks.append(look)
-        steps = self.steps(ctx).type_as(look)  # B R K K
-        near = torch.einsum("bqk,brkj->brqj", look, steps)
-        around = torch.einsum("bqk,brkj->brqj", self.before(look, ctx), steps)
+        near = moved(look, ctx.given_tree)
+        around = moved(self.before(look, ctx), ctx.given_tree)
         seen = near.sum(dim=1) + around[:, :2].sum(dim=1) + FLOOR
         keys = at_least_float32(self.keys * q.size(-1) ** -0.5)
         wanted = at_least_float32(q[:, 1:]) @ keys.transpose(-1, -2)  # B H Q R
         bias = torch.einsum("bhqr,brqj->bhqj", wanted, torch.cat([near, around], dim=1))
         bias = bias + seen.log()[:, None]
         return torch.cat([torch.zeros_like(bias[:, :1]), bias], dim=1)
-
-    def steps(self, ctx: AttentionContext) -> Tensor:
-        """Return a mask of the source pieces that each relation connects, (B, R, K, K)."""
-        return ctx.cached(TreeWalk, lambda: one_step_away(ctx.given_tree))
 
     def look(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the attention weights of head 0, of shape (B, Q, K)."""
@@ -94,21 +89,30 @@ class TreeWalk(KeyBias):
         return all_steps.gather(1, back.clamp(min=0).expand(-1, -1, look.size(-1))) * (back >= 0)
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
-        steps = self.steps(ctx)
+        tree = ctx.given_tree
+        pieces = torch.eye(tree.words.size(1), device=tree.words.device)
+        steps = moved(pieces.expand(len(tree.words), -1, -1), tree).long()
         numbers = torch.arange(STEPS, device=steps.device)[:, None, None]
-        return {"1 parent, 2 child before, 3 after": (steps.long() * numbers).sum(1, keepdim=True)}
+        return {"1 parent, 2 child before, 3 after": (steps * numbers).sum(1, keepdim=True)}
 
 
-def one_step_away(tree: SourceTree) -> Tensor:
-    """Return masks of four relations between source pieces, of shape (B, R, K, K).
+def moved(weights: Tensor, tree: SourceTree) -> Tensor:
+    """Return the sums m_ij^r, of shape (B, R, Q, K), of weights of shape (B, Q, K).
 
-    In the four relations, the key's word is the query's word (or both are the end-of-sentence
-    symbol), its parent, its left child or its right child.
+    They are summed per word, because products with [r(k,j)] are slow for long sources.
     """
-    key, query = tree.of_keys(tree.words), tree.of_queries(tree.words)
-    same, before = (query == key) & (key != PADDING), key < query
-    child = tree.keys_that_are_children
-    return torch.stack([same, tree.keys_that_are_parents, child & before, child & ~before], dim=1)
+    words, parents = tree.words, tree.parent_words
+
+    def summed(start: Tensor, end: Tensor) -> Tensor:
+        """Sum, for each piece j, the weights of all pieces k with start[k] == end[j]."""
+        of_k, of_j = (at.clamp(min=0)[:, None].expand_as(weights) for at in (start, end))
+        sums = weights.new_zeros(*weights.shape[:2], tree.parents.size(1) + 1)
+        sums = sums.scatter_add(-1, of_k, weights * (start >= 0)[:, None])
+        return sums.gather(-1, of_j) * (end >= 0)[:, None]
+
+    child = summed(words, parents)
+    left, right = (child * side[:, None] for side in (words < parents, words > parents))
+    return torch.stack([summed(words, words), summed(parents, words), left, right], dim=1)
 
 
 def alignment_of(looks: Sequence[Tensor]) -> Tensor:
