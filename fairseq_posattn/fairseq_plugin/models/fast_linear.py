@@ -124,7 +124,7 @@ def joined_quantized(layers: Sequence[Any]) -> Any:
 
 
 def use_fast_linear(model: nn.Module) -> None:
-    """Convert large linear layers to the fastest class on this machine."""
+    """Convert large linear layers to the class that is fastest on this machine."""
     layers = [m for m in model.modules() if type(m) is nn.Linear and m.weight.numel() >= SMALLEST]
     convert(layers, fastest_class(layers))
 
