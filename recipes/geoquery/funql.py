@@ -51,7 +51,7 @@ class Term:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the names in TOGETHER contain the nested names that they need."""
+        """Whether each name in TOGETHER still contains the nested names that belong to it."""
         for term in self.parts:
             for _ in range(TOGETHER.get(term.name, 1) - 1):
                 if len(term.arguments) != 1:

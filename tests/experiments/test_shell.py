@@ -81,7 +81,7 @@ def started(*arguments: str) -> tuple[subprocess.Popen, int]:
 
 
 def commands_of(pid: int) -> list[int]:
-    """Return the running commands of a shell, but no forks that have not called exec yet."""
+    """Return the running commands of a shell, without forks that have not called exec yet."""
     return [child for child in children(pid) if command_line(child).startswith(b"sleep")]
 
 
