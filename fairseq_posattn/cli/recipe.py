@@ -118,7 +118,7 @@ OF_EXPERIMENT: dict[type, Any] = {
 
 
 def main() -> None:
-    """Run a step of the recipe; if one of its commands fails, exit with the same exit code."""
+    """Run a step of the recipe; if a command fails, exit with `CommandFailed.code`."""
     from fairseq_posattn.experiments.commands import CommandFailed
 
     request = step.asked_recipe(sys.argv[1:], __doc__)

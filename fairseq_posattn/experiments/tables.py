@@ -256,7 +256,7 @@ def write_parts(
 def main_of(path: Path, main: str = "BLEU") -> float:
     scores = read_system(path).scores
     if main not in scores:
-        raise InputError(f"{path}: the file contains no {main}; delete it and run sweep.sh again")
+        raise InputError(f"{path}: the file contains no {main} score; delete it and rerun sweep.sh")
     return float(scores[main].score)
 
 

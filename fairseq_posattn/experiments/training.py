@@ -174,9 +174,9 @@ def describe_start(folder: Path) -> str:
 
 
 def described(machine: Machine, share: Share, command: Sequence[object]) -> str:
-    """Return the hardware, the number of processes and the versions that a training uses.
+    """Return the hardware, number of processes, precision and versions of a training run.
 
-    command: the training command, which contains the precision.
+    command: the training command, which sets the precision.
 
     Example:
 

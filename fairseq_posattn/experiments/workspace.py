@@ -202,8 +202,8 @@ class Workspace:
     ) -> None:
         """Create data unless they already exist for the same choices and inputs.
 
-        If several recipes need the same data at the same time, one recipe creates them while the
-        others wait.
+        If several processes need the same data at the same time, one creates them while the others
+        wait.
         """
         with self.shell.locked(self.work / f"making.{name}"):
             self.do_once("data", self.work, name, choices, inputs, outputs, action)

@@ -217,8 +217,8 @@ def new_context(
     if tree is not None and not causal:
         if tree.dim() != 3 or tree.size(1) != 2 or tree.is_floating_point():
             raise InputError(
-                f"{TREE} has the shape {list(tree.shape)} and the type {tree.dtype}, expected an "
-                "integer tensor of shape (B, 2, T); create it with TreeCollator"
+                f"{TREE} has the shape {list(tree.shape)} and the type {tree.dtype}, but must be "
+                "an integer tensor of shape (B, 2, T); create it with TreeCollator"
             )
         if tree.size(-1) < keys or len(tree) != len(key):
             raise InputError(

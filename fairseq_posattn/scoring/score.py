@@ -146,7 +146,7 @@ def signature_of_main(scoring: Scoring) -> str:
 
 def check(request: ScoreRequest) -> None:
     if bool(request.references) == bool(request.sgm):
-        raise InputError("expected one kind of references; give either --references or --sgm")
+        raise InputError("expected exactly one of --references and --sgm; give one of them")
     if request.baseline_segment_scores and not request.baseline:
         raise InputError(
             "--baseline-segment-scores requires --baseline; give the baseline's translations"

@@ -82,8 +82,8 @@ def dropout_acts_once(specification: str) -> None:
     assert isinstance(module.out_proj, nn.Linear)
     if not is_close(out, module.out_proj.bias.expand_as(out)):
         raise BrokenPromise(
-            "only the bias of the output projection when all weights are dropped",
-            "more",
+            "an output equal to the bias of out_proj when all weights are dropped",
+            "another output",
             "compute the value term from the given weights",
             ("value_term",),
         )

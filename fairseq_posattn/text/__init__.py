@@ -1,1 +1,1 @@
-"""Segment and parse raw text, and read and write tagged text."""
+"""Split raw text into subword units, and parse it."""

@@ -110,7 +110,7 @@ def through_pipeline(
 ) -> Attention:
     """Return a function that computes the attention.
 
-    weights: whether to return the weights, which excludes the fused kernel.
+    weights: whether to compute the weights, which rules out fused kernels.
     shortest: the shortest input for which FlexAttention is used.
     """
     mechanisms = mechanisms_of(specification, shape)

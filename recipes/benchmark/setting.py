@@ -231,7 +231,7 @@ def models_parser(description: str, default: list[str], meaning: str) -> Argumen
     add("--size", choices=SIZES, default="base", help=f"size of the models {usual}")
     add("--vocabulary", type=int, default=10_000, help=f"size of the vocabulary {usual}")
     add("--length", type=int, default=30, help=f"mean sentence length in pieces {usual}")
-    add("--sentences", type=int, default=4000, help=f"number of sentences of the corpus {usual}")
+    add("--sentences", type=int, default=4000, help=f"number of sentences in the corpus {usual}")
     add("--pairs", type=int, default=15, help=f"number of measurements of each model {usual}")
     add("--json", help="also write the rows to this file")
     add("specifications", nargs="*", default=default, help=meaning)

@@ -3,7 +3,7 @@
 The corpus folder contains the multilingual GeoQuery corpus (geography*.xml), the fact base
 (geobase*), and the splits of Shaw et al. 2021 (length_1.json, standard.json, ...).
 
-The folder of a recipe is called like its split; the folder geoquery contains the split by length. A
+Each recipe folder is named after its split; the folder geoquery contains the split by length. A
 recipe whose name ends in _dev divides the training part: it trains on one part and tests on the
 other, the development set.
 

@@ -160,7 +160,7 @@ def main() -> None:
         "--repeat",
         type=int,
         default=1,
-        help="copies of each training example, to avoid short, slow epochs (default: %(default)s)",
+        help="copies of each training example, to start fewer epochs (default: %(default)s)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the folder if it exists")
     args = parser.parse_args()

@@ -326,7 +326,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--seed",
         type=int,
         default=1,
-        help="random seed of the sentences, not of the vocabulary (default: %(default)s)",
+        help="random seed for the sentences, not for the vocabulary (default: %(default)s)",
     )
     for split, size in (("train", 8000), ("dev", 600), ("test", 800)):
         parser.add_argument(

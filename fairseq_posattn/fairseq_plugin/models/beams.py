@@ -24,7 +24,7 @@ FIRST_CAPACITY = 32  # decoding steps
 class Beams:
     """The hypotheses of a batch, `size` for each sentence.
 
-    slots: (R, T), for each hypothesis and step, which of its sentence's hypotheses computed the key
+    slots: (R, T), the index within its sentence of the hypothesis that computed each key
     bias: (B, 1, size, T * size), 0 for keys that a hypothesis attends to, otherwise -inf; or None
     source_bias: (B, 1, 1, S), the same for the source; None if no source is padded
     kept: the numbers of the sentences that the last reordering left, or None if it left all

@@ -211,7 +211,7 @@ def read_value(text: object) -> Any:
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         raise InputError(
             f"'{text[:40]}' is the value of an option that fairseq evaluates as Python, but it is "
-            "not a literal; give a number or a list, such as (0.9, 0.98)"
+            "not a literal; give a number or a tuple, such as (0.9, 0.98)"
         ) from None
 
 
