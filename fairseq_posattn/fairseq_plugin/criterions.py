@@ -199,7 +199,7 @@ class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         others = (ignore_prefix_size, report_accuracy, chunked_loss)
         super().__init__(task, sentence_avg, label_smoothing, *others)
         if not 0 <= tree_loss < math.inf:
-            raise InputError(f"--tree-loss {tree_loss} is negative or infinite; give a number >= 0")
+            raise InputError(f"--tree-loss {tree_loss}: expected a finite number >= 0")
         self.tree_loss = tree_loss
         self.sums = None  # the sums of the current batch
 

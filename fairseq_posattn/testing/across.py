@@ -116,7 +116,7 @@ def crossing_takes_either_way(specification: str) -> None:
     same_output(batch.attend(module)[0][real], out[real], "without weights")
     assert weights is not None
     if (weights.masked_fill(batch.real_source[:, None, None], 0) != 0).any():
-        raise BrokenPromise("a weight of 0 for each padding of the source", "others", LOOK)
+        raise BrokenPromise("zero weights on source padding", "nonzero weights", LOOK)
 
 
 def same_output(found: Tensor, expected: Tensor, where: str) -> None:

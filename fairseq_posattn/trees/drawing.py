@@ -75,7 +75,7 @@ def width_of(text: str, letter: float) -> float:
 
 
 class Shape(NamedTuple):
-    """A line, a head (of an arrow), or a text (word, depth or relation).
+    """A line, an arrowhead, or a text (word, depth or relation).
 
     points: a path. A text is centred at its only point, which is on the baseline.
     """

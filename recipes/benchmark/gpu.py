@@ -116,7 +116,7 @@ def main() -> None:
         "--small", action="store_true", help="try all parts with small sizes, even without a GPU"
     )
     parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="time after which a part starts no new cell"
+        "--seconds", type=float, default=SECONDS, help="time limit of each part in seconds"
     )
     parser.add_argument(
         "--multi30k",

@@ -199,7 +199,7 @@ def test_what_workers_and_batches_log_is_summed():
     [
         (["--encoder-attention", "tree_supervised@1"], "require each other; add the criterion"),
         (CRITERION, "require each other; add the mechanism"),
-        ([*SUPERVISED, "--tree-loss", "-1"], "--tree-loss -1.0 is negative or infinite; give a"),
+        ([*SUPERVISED, "--tree-loss", "-1"], "--tree-loss -1.0: expected a finite number >= 0"),
         *(
             (["--task", "translation", *SUPERVISED[:2], *more], "train with --task structured_tra")
             for more in ([], CRITERION)

@@ -4,8 +4,8 @@ The weights a_ij of the head are trained with the cross-entropy -log a_i,t(i), w
 translation loss. With pieces=first, the target t(i) of the last piece of a word is the first piece
 of the parent (for the root: the piece itself). The target of any other piece is the next piece.
 With pieces=all, every piece of the parent (for the root: of the word itself) is a target, and the
-loss is -log of the sum of their weights. The end-of-sentence symbol and words with a truncated
-parent have no target.
+loss is -log of the sum of their weights. The end-of-sentence symbol and pieces whose target
+was truncated have no target.
 
 With scores=biaffine, the scores of the head are q_i (I + U) k_j / sqrt(d). During training, the
 head then attends to the gold targets instead of its own predictions (Strubell et al. 2018, LISA).

@@ -7,7 +7,6 @@ from typing import Any
 
 from fairseq_posattn.text.live.line_trees import NewTrees, WantedLabels
 from fairseq_posattn.text.live.providers import (
-    PROVIDERS,
     StanzaProvider,
     TreeProvider,
     parser_settings,
@@ -189,7 +188,7 @@ class NewText:
             return flat(line)
         raise TreeError(
             f"the sentence '{line.text}' has no tree; choose a tree provider "
-            f"(--tree-provider {'|'.join(PROVIDERS)}; conllu needs --tree-file FILE.conllu), "
+            "(--tree-provider stanza, or conllu with --tree-file FILE.conllu), "
             "or translate it with a flat tree (--missing-tree flat)"
         )
 

@@ -94,7 +94,7 @@ class TrainingRequest:
 def train_parser(request: TrainingRequest) -> dict[str, float]:
     """Train all models, write them to the folder `out`, and return the scores on dev.
 
-    If a training run was killed, a call with the same files and options resumes it.
+    After an interruption, the same call resumes training; kind "local" starts again.
     """
     train, dev = request.files()
     out, lang, size = request.out, request.lang, SIZES[request.size]
