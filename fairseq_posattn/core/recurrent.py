@@ -1,6 +1,6 @@
 """Attention over the states of a recurrent network, with only torch.
 
-Positional attention (Dagan 2019, "Positional Attentive Language Models", Eq. 5-12).
+Positional attention (Dagan 2019, "Positional Attentive Language Modelling", Eq. 5-12).
 
 A small LSTM reads the states and predicts the centre mu and the width sigma of the attention at
 each step. mu is a weighted sum of three building blocks: its previous value, 1 / N and t / N, where

@@ -165,9 +165,7 @@ class Experiment(Workspace):
         runs = [run for _, run in self.planned([row], seeds)]
         for run in runs:
             if not self.shell.is_there(run.folder / FINISHED):
-                raise InputError(
-                    f"{run.folder}: training is not complete; run train.sh first"
-                )
+                raise InputError(f"{run.folder}: training is not complete; run train.sh first")
         return runs
 
     # The steps

@@ -25,6 +25,7 @@ from fairseq_posattn.fairseq_plugin.models.int8 import quantize
 from fairseq_posattn.fairseq_plugin.patches import trained_on
 from fairseq_posattn.fairseq_plugin.translation_options import (
     StructuredTranslationConfig,
+    accept_lengths,
     store_canonical,
 )
 from fairseq_posattn.fairseq_plugin.tree_data import (
@@ -79,6 +80,7 @@ class StructuredTranslationTask(CompiledTranslation):
         """Build the model, and record whether it reads trees or labels."""
         check_folder(given := getattr(self.cfg, "labels_of", None))
         store_canonical(cfg)
+        accept_lengths(self.cfg, cfg)
         model = super().build_model(cfg, from_checkpoint)
         encoder = getattr(model, "encoder", None)
         self.needs_trees = bool(self.needs_trees) or getattr(encoder, "needs_tree", False)
@@ -198,12 +200,10 @@ class StructuredTranslationTask(CompiledTranslation):
 
     def spelled_source(self, source, find) -> SpelledSource:
         """Return the trees that `find` creates for the sentences in `source`."""
-        labels = self.wanted_labels()
-        return SpelledSource(source, self.src_dict, self.separator(), find, labels)
+        return SpelledSource(source, self.src_dict, self.separator(), find, self.wanted_labels())
 
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
-        pieces = self.new_sentences(lines, encode_fn)
-        return super().get_interactive_tokens_and_lengths(pieces, lambda line: line)
+        return super().get_interactive_tokens_and_lengths(self.new_sentences(lines, encode_fn), str)
 
     def new_sentences(self, lines, encode_fn, given=None) -> list[str]:
         """Segment new lines, and return their pieces.

@@ -106,3 +106,10 @@ def store_canonical(cfg) -> None:
         text = getattr(cfg, name, None)
         if text is not None:
             setattr(cfg, name, str(specification(text)))
+
+
+def accept_lengths(task_cfg, model_cfg) -> None:
+    """Translate sentences as long as the model accepts, unless a limit is given."""
+    for name in ("max_source_positions", "max_target_positions"):
+        if getattr(task_cfg, name) == getattr(TranslationConfig, name):
+            setattr(task_cfg, name, max(getattr(task_cfg, name), getattr(model_cfg, name, 0) or 0))

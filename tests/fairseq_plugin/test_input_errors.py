@@ -54,6 +54,18 @@ def test_a_line_longer_than_the_model_takes(task, short_model, corpora):
     )
 
 
+def test_a_line_longer_than_fairseq_takes_by_default(corpora, tmp_path):
+    """It is translated if the model takes it, unless a limit is given."""
+    limits = ["--max-source-positions", "1100", "--max-target-positions", "1100"]
+    train(
+        "stock", corpora, tmp_path, *limits, "--task", "structured_translation", "--max-update", 1
+    )
+    data, model, text = corpora / "translation", tmp_path / "checkpoint_last.pt", "tse " * 1050
+    assert "H-0" in interactive(data, model, text, "--max-len-b", "3").output
+    message = refusal(interactive(data, model, text, "--max-source-positions", 900, check=False))
+    assert "has 1051 pieces, but the model accepts at most 900 and" in message
+
+
 def test_a_sentence_of_the_data_longer_than_the_model_takes(short_model, corpora, toy_data):
     data = corpora / "translation"
     message = refusal(generate(data, short_model, *STOCK, check=False))
