@@ -203,7 +203,7 @@ class SourceTree:
         return found.masked_fill(outside & same, 0)
 
     def edges_between(self) -> Tensor:
-        """Return `distances`; the values for end-of-sentence symbols and padding are undefined."""
+        """Like `distances`, but undefined for end-of-sentence symbols and padding."""
         return self.of_pieces(self.word_distances)
 
     def keys_above(self) -> Tensor:

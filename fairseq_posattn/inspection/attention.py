@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def encoder_inputs(sample: dict) -> dict[str, Any]:
-    """Return the inputs of the encoder in a batch."""
+    """Return the encoder inputs of a batch."""
     return {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
 
 

@@ -101,7 +101,7 @@ def load(
     cpu: bool = False,
     labels_of: Path | None = None,
 ) -> Loaded:
-    """Load the model of a checkpoint, on a GPU if one is available.
+    """Load a model from a checkpoint, on a GPU if one is available.
 
         load(Path("checkpoint_best.pt"), "data").model
 

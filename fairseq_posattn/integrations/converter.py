@@ -84,7 +84,7 @@ class Converter:
             if getattr(self.cfg, name, False):
                 raise Refused(f"--{name.replace('_', '-')}", "train without it")
         if min(self.model.max_positions()) < 2:
-            raise Refused("models with a single position", "train with more --max-target-positions")
+            raise Refused("models with a single position", "train with larger --max-*-positions")
         if decoder.adaptive_softmax is not None:
             raise Refused("--adaptive-softmax-cutoff", "train without it")
         if self.cfg.activation_fn not in ACTIVATIONS:

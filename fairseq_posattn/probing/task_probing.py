@@ -48,7 +48,7 @@ class LabelledTask:
         for number, example in enumerate(examples, start=1):
             if example.label not in labels:
                 raise InputError(
-                    f"{path}:{number}: the label '{example.label}' does not occur in train; make "
+                    f"{path}:{number}: the label '{example.label}' does not occur in train; write "
                     "the file again, or remove the line"
                 )
         splits = np.array([example.split for example in examples])

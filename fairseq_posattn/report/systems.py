@@ -73,7 +73,7 @@ def read_system(path: str | Path) -> ScoredSystem:
     version = about.get("version", VERSION) if isinstance(about, dict) else VERSION
     if version != VERSION:
         raise InputError(
-            f"{path} has the format version {version!r}, not {VERSION}; {AGAIN} of this release"
+            f"{path} has format version {version!r}, but this release reads {VERSION}; {AGAIN}"
         )
     found: ScoredSystem = visible_strings(as_record(ScoredSystem, about, str(path), AGAIN))
     return replace(found, system=found.system or visible(Path(path).stem))

@@ -118,7 +118,7 @@ def found_in(logs: Sequence[Log], kind: str) -> dict[int, tuple[str, str]]:
             match = LINES[kind].fullmatch(line)
             if match is None:
                 raise InputError(
-                    f"{where}: '{line[:40]}' is not a valid line of fairseq-generate; use a "
+                    f"{where}: '{line[:40]}' is not valid output of fairseq-generate; use a "
                     "complete log"
                 )
             sentence = int(match[1])

@@ -10,7 +10,7 @@ c: windows compared with FlexAttention, flash-attn and local-attention, if insta
 d: training with --compile, compared with stock fairseq without it (`train_speed.py`).
 e: windows and blocks with and without FlexAttention, by length (`attention_scaling.py`).
 f: output projection and loss, at once and in parts (`loss_speed.py`).
-g: BLEU of four models of Multi30k with three seeds each, twelve runs at once.
+g: BLEU of four models on Multi30k with three seeds each, twelve runs at once.
 h: training with the slowest mechanisms, without and with --compile (`train_speed.py`).
 
 Each part is a list of cells. The result of each cell is saved as soon as it is complete, and is not

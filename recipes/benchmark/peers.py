@@ -226,9 +226,14 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add, default = parser.add_argument, "(default: %(default)s)"
     add("--sizes", type=int, nargs="*", default=[11, 101], help="window sizes (default: 11 101)")
-    add("--window-length", type=int, default=4100, help=f"sentence length for windows {default}")
+    add(
+        "--window-length",
+        type=int,
+        default=4100,
+        help=f"input length for window attention {default}",
+    )
     add("--no-encoders", action="store_true", help="do not measure encoders")
-    add("--no-windows", action="store_true", help="do not measure windows")
+    add("--no-windows", action="store_true", help="skip window attention")
     add("--tokens", type=int, default=1000, help=f"pieces per batch of encoders {default}")
     add("--length", type=int, default=30, help=f"mean sentence length for encoders {default}")
     add("--sentences", type=int, default=400, help=f"size of the corpus for encoders {default}")

@@ -4,7 +4,7 @@ The corpus folder contains the multilingual GeoQuery corpus (geography*.xml), th
 (geobase*), and the splits of Shaw et al. 2021 (length_1.json, standard.json, ...).
 
 Each recipe folder is named after its split; the folder geoquery contains the split by length. A
-recipe whose name ends in _dev divides the training part: it trains on one part and tests on the
+recipe whose name ends in _dev splits the training set: it trains on one part and tests on the
 other, the development set.
 
 The texts `recombined...` contain additional training examples (recombine.py), and the same dev and

@@ -76,7 +76,7 @@ def look_up(tables: dict[str, dict[str, str]], example: Example) -> str:
 
 
 def draw_splits(rng: random.Random, longest: int, sequences: int) -> Splits:
-    """Draw all examples, divided into training, validation and test set."""
+    """Draw all examples, split into training, validation and test sets."""
     train = [Example(string, (name,)) for name in TABLES for string in STRINGS]
     valid, inputs = [], []
     trained, unseen = split_compositions(rng)
@@ -160,7 +160,7 @@ def main() -> None:
         "--repeat",
         type=int,
         default=1,
-        help="copies of each training example, to start fewer epochs (default: %(default)s)",
+        help="copies of each training example, for longer epochs (default: %(default)s)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the folder if it exists")
     args = parser.parse_args()

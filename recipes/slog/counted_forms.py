@@ -1,4 +1,4 @@
-"""Translate dependency trees to logical forms by counted rules, without a neural network.
+"""Translate dependency trees to logical forms by count-based rules, without a neural network.
 
     cd recipes/slog/work && python ../counted_forms.py raw raw/grammar raw/local
 

@@ -4,7 +4,7 @@
     python ../oracle.py data --path runs/walk.demo.seed1.*/averaged.pt --gen-subset test1
 
 At each position, the most probable piece given the correct prefix is compared with the correct one.
-Greedy search generates exactly the forms without an error. Of the remaining forms, `one error` is
+Greedy search reproduces exactly the forms that have no errors. Of the other forms, `one error` is
 the share with a single wrong piece, and `errors` is the mean number of wrong pieces.
 """
 

@@ -70,7 +70,7 @@ def test_what_the_evaluation_refuses(tmp_path):
     log.write_text("".join(log.read_text().splitlines(keepends=True)[2:]))
     refused(f"{log} has 3 of 4 outputs; delete it")
     log.write_text("H-9\n")
-    refused(f"{log}:1: 'H-9' is not a valid line of fairseq-generate")
+    refused(f"{log}:1: 'H-9' is not valid output of fairseq-generate")
     log.write_text("".join(f"H-{n}\t-1\tx\n" for n in range(4)))
     kinds = tmp_path / "test.kinds"
     kinds.write_text("longer\n" * 3 + "lon\n")

@@ -235,7 +235,7 @@ def damaged(**changes):
     ("about", "message"),
     [
         ("{", "0.json: the file is damaged .*posattn score"),
-        (damaged(version=2), "0.json has the format version 2, not 1"),
+        (damaged(version=2), "0.json has format version 2, but this release reads 1"),
         (damaged(scores__BLEU__score=None), "scores.BLEU.score is missing"),
         (
             damaged(examples__0__parents=[2, 3, 0]),

@@ -202,18 +202,18 @@ def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
         (["H-0\t-1\ta", "x", "H-0\t-2\tb"], "log:3: H-0 already occurs in .*log:1; .*--nbest 1"),
         (
             ["H-0\t-1\ta", "H-1\t-0."],
-            "log:2: '.*' is not a valid line of fairseq-generate; use a complete log",
+            "log:2: '.*' is not valid output of fairseq-generate; use a complete log",
         ),
         (["text"], "log: no line H-0 found"),
         (
             ["H-0\t-1\ta b2026-01-01 00:00:00 | INFO | fairseq_cli.generate | NOTE: scores"],
-            "log:1: '.*' is not a valid line of fairseq-generate",
+            "log:1: '.*' is not valid output of fairseq-generate",
         ),
         (
             ["H-0\t-1\ta", "D-0\t-1\ta", "H-1\t-1\tb"],
             "log: the log is truncated, because H-1 is present but D-1 is missing; use a",
         ),
-        (["H-1_0\t-1\ta"], "log:1: '.*' is not a valid line of fairseq-generate"),
+        (["H-1_0\t-1\ta"], "log:1: '.*' is not valid output of fairseq-generate"),
     ],
 )
 def test_faults_of_outputs(write, lines, message):

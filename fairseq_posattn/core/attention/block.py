@@ -136,7 +136,7 @@ class Block(ScoreMask, PostAttention):
 
 
 def mean_of_rows(gate: Tensor, real: Tensor) -> Tensor:
-    """Return the mean of a gate, (T, B, C), over channels and real pieces, (T, B, 1)."""
+    """Return the mean (a scalar) of a gate, (T, B, C), over the pieces in the mask, (T, B, 1)."""
     weights = real.type_as(gate).expand(*gate.shape[:2], 1)
     return (gate.detach() * weights).sum() / (weights.sum() * gate.size(-1))
 

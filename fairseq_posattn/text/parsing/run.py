@@ -107,7 +107,7 @@ def text_or_trees(text: str, trees: str | None, path: str) -> Iterator[bytes]:
     if found != lines:
         raise InputError(
             f"{trees}: the file has {found} trees for {lines} lines of text; use a file with one "
-            "tree per line"
+            "tree for each line"
         )
     for given in read_blocks(path):
         yield (f"{given.line}\n" + "\n".join(given.lines) + "\n\n").encode()
