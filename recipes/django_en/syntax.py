@@ -9,7 +9,7 @@ own, such as an expression statement, is represented by the head of its first ch
 
 Lines such as `else :` are completed to a statement; the added tokens are removed from the tree, and
 their children become children of the nearest ancestor that remains. String literals are split into
-words and punctuation marks.
+words and punctuation marks, each of which is a child of the one before it.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Conversion:
             head = next((k for k in own if self.tokens[k].text not in PASSED_OVER), own[0])
             self.tags[head] = type(node).__name__
             self.free.difference_update(own)
-            self.parents |= {k: head for k in own if k != head}
+            self.parents |= {k: self.above_in(own, k, head) for k in own if k != head}
         elif found:
             head = found.pop(0)[1]
         else:
@@ -115,6 +115,11 @@ class Conversion:
         for field, child in found:
             self.parents[child], self.labels[child] = head, field
         return head
+
+    def above_in(self, own: list[int], token: int, head: int) -> int:
+        """Return the parent of a token of a node: in strings the token before it, else the head."""
+        in_string = token > head and self.tokens[token].kind == "STRING"
+        return token - 1 if in_string and token - 1 in own else head
 
     def is_in(self, node: ast.AST, token: int) -> bool:
         if not isinstance(node, POSITIONED):

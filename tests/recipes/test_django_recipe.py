@@ -31,8 +31,8 @@ a [ 1 : n ] = not b
 a:2:value [:7:targets 1:4:lower ::2:slice n:4:upper ]:2:op =:0:root not:7:value b:8:operand
 
 raise E ( "no '%s'" % key , 'a' )
-raise:0:root E:3:func (:1:exc ":5:string no:11:left ':5:string %:5:string s:5:string ':5:string \
-":5:string %:3:args key:11:right ,:3:op ':15:string a:3:args ':15:string ):3:op
+raise:0:root E:3:func (:1:exc ":5:string no:11:left ':5:string %:6:string s:7:string ':8:string \
+":9:string %:3:args key:11:right ,:3:op ':15:string a:3:args ':15:string ):3:op
 
 x = 'é' + y
 x:2:targets =:0:root ':4:string é:6:left ':4:string +:2:value y:6:right
