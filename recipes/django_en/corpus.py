@@ -1,7 +1,7 @@
 """Split the corpus of Oda et al. (2015), and convert its lines of Python to tokens with trees.
 
-Both sides are split into words and punctuation marks. The label of a line is `yes` if the same line
-of Python occurs in the training set, and `no` otherwise.
+Both sides are split into words and punctuation marks. The labels of a line are `yes` or `no`:
+whether the same line of Python occurs in the training set, and whether it contains a string.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairseq_posattn.trees.conllu import block
 from fairseq_posattn.trees.sentence import Sentence, Tags
 
 FILES = ("all.code", "all.anno")
-LABEL = "in_training"
+LABELS = ("in_training", "has_string")
 
 
 def collect(collector: Collector) -> None:
@@ -43,14 +43,15 @@ def collect(collector: Collector) -> None:
 def write(start: str, languages: tuple, pairs: list[tuple[str, str]], training: set[str]) -> None:
     """Write trees, both sides and labels of a split to the files START.*."""
     failed = 0
-    with written_together([f"{start}.{kind}" for kind in ("conllu", *languages, LABEL)]) as files:
+    with written_together([f"{start}.{kind}" for kind in ("conllu", *languages, *LABELS)]) as files:
         for number, (code, description) in enumerate(pairs, start=1):
             tree = tree_of(code)
             failed += tree is None
             sentence = tree or chain(words_of(code))
             source = " ".join(sentence.words)
-            seen = "yes" if code in training else "no"
-            parts = (source, " ".join(words_of(description)), seen)
+            checks = (code in training, "'" in code or '"' in code)
+            labels = ("yes" if check else "no" for check in checks)
+            parts = (source, " ".join(words_of(description)), *labels)
             files[0].write(block(source, sentence, number))
             for file, part in zip(files[1:], parts, strict=True):
                 file.write(f"{part}\n")

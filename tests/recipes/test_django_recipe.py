@@ -116,7 +116,7 @@ def descriptions(count: int) -> tuple[list[str], list[str]]:
     code, said = [], []
     for k in range(count):
         name, other = "abc"[k % 3], "xyz"[k % 4 % 3]
-        code.append(["  {0} = {1}", "{0} . {1} ( {0} )", "    if {0} :"][k % 5 % 3])
+        code.append(["  {0} = {1}", "{0} . {1} ( ' {0} ' )", "    if {0} :"][k % 5 % 3])
         said.append(["{0} is {1}.", "call the method {0}.{1} with {0}.", "if {0},"][k % 5 % 3])
         code[-1], said[-1] = (text[-1].format(name, other) for text in (code, said))
     code[1], said[1] = "print {a b", "no Python."
@@ -154,6 +154,8 @@ def test_from_the_corpus_to_a_table(recipe, tmp_path):
     training = {line.strip() for line in code[:60]}
     expected = ["yes" if line.strip() in training else "no" for line in code[66:]]
     assert lines_of(raw / "test.in_training") == expected
+    expected = ["yes" if "'" in line else "no" for line in code[66:]]
+    assert lines_of(raw / "test.has_string") == expected and "yes" in expected
     trees = list(read_labelled(str(raw / "train.conllu")))
     assert trees[1].parents == [0, 1, 2, 3]  # a chain
     how = ["--cpu", "--size", "demo", "--updates", 4, "--last", 1, "--examples", 0]
