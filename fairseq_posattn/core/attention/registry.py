@@ -50,7 +50,7 @@ Mechanisms for --{side}-attention. Join several by '+', each with its options an
 
     window(size=11, heads=0-3)@0-2 + {second}
 
-Layers and heads count from 0 and are written as 3, 0-2, 0|3, 0-2|5 or, for heads, all. Defaults of
+Layers and heads are numbered from 0: 3, 0-2, 0|3, 0-2|5 or, for heads, all. Defaults of
 options are shown below. Without '@' a mechanism acts in all layers unless stated otherwise."""
 
 
