@@ -80,7 +80,7 @@ class Shell:
     def pause(self, seconds: float) -> None:
         """Wait; raise CommandFailed if a signal stops the recipe before or during the wait."""
         if self.stopped.wait(seconds):
-            raise CommandFailed("the work was stopped by a signal", 1)
+            raise CommandFailed("the recipe was stopped by a signal", 1)
 
     def run(
         self,

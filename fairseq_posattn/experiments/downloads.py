@@ -76,7 +76,7 @@ def fetch(folder: Path, sources: Sequence[Source]) -> None:
         if path.exists():
             continue
         if path.is_symlink():
-            raise InputError(f"{path}: the link refers to no file; delete it")
+            raise InputError(f"{path}: the symbolic link is broken; delete it")
         with locked(path), replaced_whole(path) as partial:
             say(f"downloading {source.address} ({source.bytes:,} bytes)")
             with open(partial, "wb") as file:

@@ -77,7 +77,7 @@ class Experiment(Workspace):
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
         """Create the data of recipes that have a step `prepare`."""
         raise InputError(
-            f"{self.name} has no step prepare, because it makes its data itself; run "
+            f"{self.name} has no prepare step, because it creates its own data; run "
             f"{called('table', self.recipe.called)}"
         )
 

@@ -136,7 +136,7 @@ def check_pools(runs: Sequence[StoredRun]) -> None:
         if (found := run.record.difference(other.record)) != SAME:
             raise InputError(
                 f"{run.file} cannot be pooled with {other.name} ({found}); delete one of them, "
-                'select by --seeds, or add to the file "pooled_because": "REASON"'
+                'choose with --seeds, or add "pooled_because": "REASON" to the file'
             )
 
 
@@ -175,7 +175,7 @@ def check_signatures(runs: Sequence[StoredRun], signature: Callable[[StoredRun, 
             if stored != now[of_trees]:
                 raise InputError(
                     f"{run.file} contains statistics of {test} for {stored}, but the recipe "
-                    f"selects {now[of_trees]}; change [evaluation] there, or store new runs with "
+                    f"selects {now[of_trees]}; change its [evaluation], or store new runs with "
                     "table.sh --keep"
                 )
 

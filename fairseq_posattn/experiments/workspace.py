@@ -74,8 +74,9 @@ class Workspace:
                 raise InputError(f"{given} does not apply to the recipe {self.name}; omit it")
         baselines = vars(request).get("baseline") or []
         if self.most_baselines < (1 if isinstance(baselines, str) else len(baselines)):
-            count = f"only {self.most_baselines}" if self.most_baselines else "no"
-            raise InputError(f"{self.name} supports {count} --baseline; use fewer")
+            most = self.most_baselines
+            found = f"only {most} --baseline; use fewer" if most else "no --baseline; omit it"
+            raise InputError(f"{self.name} supports {found}")
 
     @property
     def content(self) -> Content:

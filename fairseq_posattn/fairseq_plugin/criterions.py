@@ -40,8 +40,8 @@ class FusedCrossEntropyConfig(stock.LabelSmoothedCrossEntropyCriterionConfig):
 
     chunked_loss: bool = option(
         False,
-        "compute the scores of the vocabulary in parts on GPUs and in bfloat16, too, which takes "
-        "less memory; on CPUs in float32, this is the default",
+        "compute the logits in chunks on GPUs and in bfloat16 as well, which takes less memory; "
+        "on CPUs in float32, this is the default",
     )
 
 

@@ -23,7 +23,7 @@ class StructuredTranslationConfig(TranslationConfig):
         None,
         "choose the source of trees for new text: conllu, stanza, none, or a registered "
         "provider of your own; the default is conllu with --tree-file, else stanza if "
-        "posattn prepare parsed the data with it, else none",
+        "posattn prepare parsed the data, else none",
     )
     tree_file: Optional[str] = option(
         None, "read the trees of new text from this CoNLL-U file, the k-th tree for the k-th line"
@@ -59,7 +59,7 @@ class StructuredTranslationConfig(TranslationConfig):
         "models that parsed the data, or else the source language",
     )
     parser_dir: Optional[str] = option(
-        None, "read stanza's models from this folder; the default is the one used for the data"
+        None, "read parser models from this folder; the default is the one used for the data"
     )
     parser_tokenized: bool = option(
         False, "split new text at spaces only, instead of tokenising it with stanza"

@@ -74,7 +74,7 @@ class Converter:
             named = [str(one) for one in (encoder.positions, encoder.attention, encoder.cross)]
             raise Refused(
                 f"models that read trees ({', '.join(filter(None, named))})",
-                "tree_supervised needs trees in training only",
+                "use tree_supervised (trees only in training)",
             )
         for side, half in (("encoder", encoder), ("decoder", decoder)):
             positions = str(getattr(half, "positions", "sequence"))  # stock fairseq: no attribute

@@ -33,7 +33,7 @@ def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -
         k, failure = next(iter(run.failures.items()))
         cause = getattr(failure, "cause", None) or failure  # the task's own error, if it raised one
         raise InputError(
-            f"{len(run.failures)} of {len(work.shards)} shards failed on Ray, among them {k}: "
+            f"{len(run.failures)} of {len(work.shards)} shards failed on Ray; shard {k}: "
             f"{' '.join(str(cause).split())[:150]}; run the same command again to resume"
         )
 

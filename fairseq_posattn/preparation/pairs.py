@@ -39,9 +39,7 @@ def filter_lines(limits: Limits | None, part: Part) -> dict:
     return {"lines": lines, "kept": kept, "dropped": dropped}
 
 
-def say_what_was_kept(
-    split: str, first: str, limits: Limits | None, answers: Sequence[dict]
-) -> None:
+def say_what_was_kept(split: str, first: str, answers: Sequence[dict]) -> None:
     """Log how many pairs of a split remain, and how many each limit has removed.
 
     Raise an InputError if no pair remains.
@@ -53,7 +51,7 @@ def say_what_was_kept(
     rules = ", ".join(f"{count:,} {rule}" for rule, count in dropped.most_common())
     if not kept:
         raise InputError(
-            f"{first}: no pair is within {limits} (dropped by their numbers of pieces: {rules}); "
+            f"{first}: no pair is within the limits (dropped by their numbers of pieces: {rules}); "
             "change --min-length, --max-length, --max-source-length or --max-ratio"
         )
     reasons = f"; dropped by their numbers of pieces: {rules}" if rules else ""

@@ -244,7 +244,7 @@ class PreparationRun:
             partial(filter_lines, limits),
             limits and set_values(limits),
         )
-        self.steps.do_lines(step, check=partial(say_what_was_kept, split, files[0], limits))
+        self.steps.do_lines(step, check=partial(say_what_was_kept, split, files[0]))
 
 
 def prepare(request: PreparationRequest) -> None:

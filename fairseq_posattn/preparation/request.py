@@ -30,9 +30,7 @@ class SourceParser(ParserSettings):
         None,
         one_of(*PARSERS),
     )
-    lang: str = option(
-        "set the language of the text, which stanza must support (default: SOURCE)", None
-    )
+    lang: str = option("set the language code of the parser's models (default: SOURCE)", None)
     tokenized: bool = False
     no_tags: bool = ABSENT
 
@@ -70,8 +68,8 @@ class PreparationRequest:
     cluster: Cluster = options_of(Cluster, "parallel processing")
     control: TreeControl = options_of(TreeControl, "control trees")
     segmenter: str | None = option(
-        "split text into subword units with this program (default: sentencepiece if one of the "
-        "languages is written without spaces, such as Chinese or Thai, else subword-nmt)",
+        "segment text with this program; words: no segmentation (default: sentencepiece if a "
+        "language is written without spaces, such as Chinese or Thai, else subword-nmt)",
         None,
         one_of(*SEGMENTERS),
         group=PIECES,
@@ -92,7 +90,7 @@ class PreparationRequest:
             )
         if self.data.alignments and self.data.align:
             raise InputError(
-                "--alignments reads alignments, but --align computes them; omit one of both"
+                "--alignments reads alignments, but --align computes them; omit one option"
             )
 
     def refuse_beside_treebanks(self) -> None:

@@ -57,7 +57,7 @@ class ProbeRequest:
     )
     trees_are: str | None = option(
         "origin of the trees in --trees: gold (annotated by people) or parsed (default: as in "
-        "tasks.json, if --trees is the folder trees in --tasks)",
+        "tasks.json, if --trees is the subfolder trees of --tasks)",
         None,
         one_of("gold", "parsed"),
     )

@@ -28,7 +28,7 @@ class ProbedTask(Open):
         "test accuracy of always predicting the majority label of train, in %"
     )
     sha256: Text = option("checksum of the task's file")
-    source: Text = option("SentEval if the file has the size and classes of SentEval's, else made")
+    source: Text = option("SentEval if size and classes equal those of SentEval's file, else made")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class HeadAgreement(OfModel):
     child: Number = option("the same for a child")
     previous: Number = option("the same for the previous word")
     next: Number = option("the same for the next word")
-    dev: dict[str, Number] = option("the same four shares on dev, by which tables choose a head")
+    dev: dict[str, Number] = option("the same four shares on dev, used to choose heads for tables")
 
 
 @dataclass(frozen=True, kw_only=True)

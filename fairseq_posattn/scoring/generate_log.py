@@ -125,8 +125,8 @@ def found_in(logs: Sequence[Log], kind: str) -> dict[int, tuple[str, str]]:
             if sentence in found:
                 raise InputError(
                     f"{where}: {kind}-{sentence} already occurs in {found[sentence][0]}; give "
-                    "one log for each shard of a single run; if it is one, translate with "
-                    "--nbest 1, and with --distributed-world-size instead of --num-shards"
+                    "one log for each shard of a single run, translated with --nbest 1, and with "
+                    "--distributed-world-size instead of --num-shards"
                 )
             found[sentence] = where, match[2]
     return found

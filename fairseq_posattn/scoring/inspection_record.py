@@ -141,7 +141,7 @@ class Head(Open):
     entropy: Number = option("the entropy of its weights, in nats")
     distance: Number = option("the mean distance in pieces, weighted by attention")
     tree_edges: Number | None = option(
-        "the share of words that attend most to their parent or a child, among the other words",
+        "the share of words that, among all other words, attend most to their parent or a child",
         ABSENT,
     )
 
@@ -178,7 +178,7 @@ class Heads(Open):
         found = {(head.layer, head.head) for head in self.heads}
         layers, heads = (max((pair[k] + 1 for pair in found), default=0) for k in (0, 1))
         if not found or len(found) != len(self.heads) or layers * heads != len(found):
-            raise InputError("there must be each head of each layer once")
+            raise InputError("each head of each layer must occur exactly once")
 
 
 def read_heads(path: str) -> Heads:

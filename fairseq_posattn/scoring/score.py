@@ -153,7 +153,7 @@ def check(request: ScoreRequest) -> None:
         )
     if request.statistics and (not request.only_main or request.train_target):
         raise InputError(
-            "--statistics contains only the main score; give --only-main, and leave out "
+            "--statistics supports only the main score; give --only-main, and leave out "
             "--train-target"
         )
     if request.only_main and request.exact and request.main != EXACT:

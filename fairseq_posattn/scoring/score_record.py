@@ -42,7 +42,7 @@ class Score(Open):
     signature: Text = option("sacrebleu's signature")
     lower_is_better: bool = option("whether lower is better", ABSENT)
     interval: list[Number] = option(
-        "the 95 % confidence interval, for other sentences and, with several runs, other runs",
+        "the 95 % bootstrap confidence interval, over sentences and, with several runs, runs",
         ABSENT,
     )
     brevity_penalty: Number = option("BLEU's brevity penalty", ABSENT)
@@ -68,7 +68,7 @@ class WordGroup(Open):
     """Precision and recall of the words in one group, averaged over the runs."""
 
     name: Text = option("the group, such as 2–4 or NOUN")
-    words: Whole = option("the number in the reference")
+    words: Whole = option("the number of reference words")
     precision: Number = option("the share of words in the translation that are correct, in %")
     recall: Number = option("the share of words in the reference that were translated, in %")
     f1: Number = option("the harmonic mean of both")
@@ -80,8 +80,8 @@ class Difference(Open):
     """A difference from the baseline, and its significance."""
 
     difference: Number = option("the score minus the baseline's")
-    bootstrap_p: Number | None = option("p for other sentences and runs", ABSENT)
-    randomisation_p: Number | None = option("p for the outputs of these runs", ABSENT)
+    bootstrap_p: Number | None = option("p-value for new sentences and runs", ABSENT)
+    randomisation_p: Number | None = option("p-value for the outputs of these runs", ABSENT)
     welch_p: Number | None = option(
         "p-value of Welch's test, if both systems have several runs", ABSENT
     )
@@ -102,8 +102,8 @@ class Part(Open):
     runs: list[Number] = option("the score of each run", ABSENT)
     interval: list[Number] = option("the confidence interval, as in Score", ABSENT)
     difference: Difference = option(
-        "marks are corrected by Holm's method over the buckets or labels of one name; those of "
-        "means over all means",
+        "marks are corrected by Holm's method over the buckets or labels of one criterion; for "
+        "means, over all means",
         ABSENT,
     )
 
@@ -122,7 +122,7 @@ class Bucket(Part):
     """The main score of the sentences in one range, such as a range of lengths."""
 
     first: Whole = option("the smallest value", key="from")
-    last: Whole | None = option("the largest value; null: no end", key="to")
+    last: Whole | None = option("the largest value; null: unlimited", key="to")
     bleu: Number = option("replaces `score`, if the main score is BLEU", ABSENT)
 
     @property
@@ -181,7 +181,7 @@ class Decoding(Open):
     """The speed of one run of fairseq-generate."""
 
     sentences: Whole = option("the number of sentences", ABSENT)
-    seconds: Number = option("the time; of several shards, the slowest", ABSENT)
+    seconds: Number = option("the time (of the slowest shard)", ABSENT)
     sentences_per_second: Number = option("the speed in sentences")
     pieces_per_second: Number = option("the speed in generated pieces", ABSENT)
 

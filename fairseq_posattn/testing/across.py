@@ -156,7 +156,7 @@ def it_works_beside_others(specification: str) -> None:
                 try:
                     check(together)
                 except BrokenPromise as broken:  # mention the other mechanisms in the message
-                    expected = f"{broken.expected} beside {others}"
+                    expected = f"{broken.expected} alongside {others}"
                     raise BrokenPromise(
                         expected, broken.found, broken.look, broken.methods
                     ) from None

@@ -174,7 +174,7 @@ def require_decoder(specification: str) -> None:
         if not mechanism.causal_safe:
             raise NotApplicable(f"{mechanism.name} is for encoders only (causal_safe = False)")
         if issubclass(mechanism, (PreAttention, PostAttention)):
-            raise NotApplicable("it acts before or after the attention, as only encoders allow")
+            raise NotApplicable("it acts before or after attention, which only encoders support")
         if mechanism.needs_tree:
             raise BrokenPromise(
                 "needs_tree = False with causal_safe = True",

@@ -116,8 +116,8 @@ def layers_do_not_mix_their_options(specification: str) -> None:
             module = attention(second)
             if not is_close(module.output(x, ctx), module.output(x, context(TREES))):
                 raise BrokenPromise(
-                    f"the same output of {second} after {first} in another layer",
-                    "another one",
+                    f"that {first} in another layer does not change {second}",
+                    "a change",
                     "include every option and self.heads in the key of ctx.cached",
                 )
 

@@ -74,7 +74,7 @@ def test_a_training_that_still_runs_is_waited_for(display, run, holder, capsys):
 def test_a_signal_ends_the_waiting(display, run, holder):
     shell = Shell()
     shell.stopped.set()
-    with pytest.raises(CommandFailed, match="the work was stopped by a signal"):
+    with pytest.raises(CommandFailed, match="the recipe was stopped by a signal"):
         train(display, run, shell)
 
 

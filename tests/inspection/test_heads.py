@@ -127,7 +127,7 @@ def test_the_command(attention, toy_data, tmp_path):
     document = as_document(found)
     for wrong in (document["heads"][1:], [*document["heads"][:-1], document["heads"][0]], []):
         (tmp_path / "bad.json").write_text(json.dumps({**document, "heads": wrong}))
-        with pytest.raises(InputError, match="there must be each head of each layer once"):
+        with pytest.raises(InputError, match="each head of each layer must occur exactly once"):
             read_heads(tmp_path / "bad.json")
     document["numbers"] = [
         {"place": "a", "mechanism": "b", "name": "c", "heads": [1], "values": []}

@@ -84,7 +84,7 @@ def test_shards_that_fail(ray, tmp_path):
     trees = parse.trees.read_text()
     parse.trees.write_text(trees.replace("\t0\troot", "\t99\troot", 1))
     result = ray.run(sys.executable, PROGRAM, *parse.options, "--workers", 1)
-    message = r"1 of 3 shards failed on Ray, among them 0: .*trees\.conllu:7: the parent of word"
+    message = r"1 of 3 shards failed on Ray; shard 0: .*trees\.conllu:7: the parent of word"
     assert_error(result, message)
     assert not parse.out.exists()
     done = (tmp_path / "out.conllu.parts/done").glob("[0-9]*.json")

@@ -195,5 +195,5 @@ def test_what_eflomal_says_when_it_fails(raw, monkeypatch):
 
 
 def test_alignments_are_either_read_or_computed(raw):
-    with pytest.raises(InputError, match="but --align computes them; omit one of both"):
+    with pytest.raises(InputError, match="but --align computes them; omit one option"):
         prepare(*options(raw, *SPACES, "--alignments", "--out", raw / "data"))

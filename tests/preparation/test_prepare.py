@@ -707,7 +707,7 @@ def test_given_trees_of_other_lines(own, tmp_path):
 
 def test_all_pairs_left_out(corpus, tmp_path):
     message = fails(*given_options(corpus, tmp_path / "data", "--max-length", 1))
-    assert "no pair is within Limits(" in message
+    assert "no pair is within the limits (" in message
     assert not (tmp_path / "data").exists()
     assert leftovers(tmp_path / "data") == []
     assert not list(tmp_path.rglob("train.clean.*"))

@@ -20,7 +20,7 @@ DRY = ("sequence", "--dry-run", "--")
         ("table", "lookup", ["--tokens", "9"], "--tokens does not apply to the recipe lookup"),
         ("table", "lookup", ["--baseline", "none"], "lookup supports no --baseline"),
         ("sweep", "lookup", [], "the recipe has no [sweep]"),
-        ("prepare", "lookup", [], "it makes its data itself; run"),
+        ("prepare", "lookup", [], "it creates its own data; run"),
         ("train", "lm", ["lstm"], "no data; run posattn recipe prepare lm first"),
         ("prepare", "lm", ["--from", "."], "not contain either ptb.train.txt or wiki.train.tok"),
         ("prepare", "lm", ["--from", "nowhere"], "nowhere: there is no such folder"),

@@ -156,7 +156,7 @@ def check_length(t: int, shape: AttentionShape, what_is_missing: str) -> None:
     if t > longest:
         raise InputError(
             f"t={t} is too large, since the model's inputs have at most {shape.max_positions} "
-            f"pieces and each head would have t × t parameters; use a t up to {longest:,}"
+            f"pieces and the number of parameters grows with t²; use a t up to {longest:,}"
         )
     if t and t < shape.max_positions:
         raise InputError(

@@ -32,8 +32,8 @@ class OwnOptions(FairseqDataclass):
 
     encoder_positions: str = option(
         "sequence",
-        "choose the absolute positions of the encoder: none, sequence (default), tree_depth, "
-        "or 'sequence + tree_depth(fuse=add|nonlinear)'; 'help' explains them",
+        "choose the encoder's absolute positions, such as none, sequence (default), tree_depth, "
+        "or 'sequence + tree_depth(fuse=add|nonlinear)'; 'help' lists them",
     )
     encoder_attention: str = option(
         "",
@@ -60,8 +60,8 @@ class OwnOptions(FairseqDataclass):
     )
     fast_dropout: bool = option(
         False,
-        "use a faster dropout on CPUs, with rates rounded to multiples of 1/65,536 and a "
-        "random generator other than torch's",
+        "use a faster dropout on CPUs, with rates rounded to multiples of 1/65,536 and its own "
+        "random number generator",
     )
 
 

@@ -132,8 +132,8 @@ def refuse_look_ups(values: Iterable[Any]) -> None:
     for value in values:
         if isinstance(value, str) and LOOKED_UP in value:
             raise UnfitStateError(
-                f"its configuration contains {value!r}, which would be resolved on this machine; "
-                "fairseq never writes such a value, so do not trust the file"
+                f"its configuration contains the interpolation {value!r}, which would be resolved "
+                "here; fairseq never writes one, so do not trust the file"
             )
 
 

@@ -91,7 +91,7 @@ def compare(task, state: Mapping[str, Any]) -> None:
     if None not in (mark, trained) and mark != trained:
         raise InputError(
             f"{folder_of(task) / pipeline.FILE}: the piece separator is '{mark}', but it is "
-            f"'{trained}' in the model's training data; restore their {pipeline.FILE}, or prepare "
+            f"'{trained}' in the model's training data; restore {pipeline.FILE}, or prepare "
             "the data again"
         )
 

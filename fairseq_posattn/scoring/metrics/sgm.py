@@ -30,9 +30,7 @@ class SgmRequest:
     command: ClassVar = "posattn sgm"
     file: str = option("file with sources, references or translations (.sgm or .xml)")
     out: str = option("write one segment per line to this file", required=True)
-    set: str | None = option(
-        "select one of several sets by its sysid", None, metavar="ID", either="set"
-    )
+    set: str | None = option("select a set by its sysid or refid", None, metavar="ID", either="set")
     first: bool = option("select the first of several sets", False, either="set")
     like: str | None = option(
         "write the segments in the same order as this file", None, metavar="SOURCE"

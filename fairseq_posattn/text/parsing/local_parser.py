@@ -222,7 +222,7 @@ class LocalParser(StanzaParser):
         except Exception as error:  # missing or damaged files raise various types
             raise InputError(
                 f"{path}: this file contains no trained parser ({type(error).__name__}); pass the "
-                "folder that posattn train-parser --kind local has written with --model-dir"
+                "output of train-parser --kind local with --model-dir (in translation --parser-dir)"
             ) from error
 
     def tokenize(self, lines: Sequence[str]) -> list[Sentence]:

@@ -39,9 +39,7 @@ class ParserSettings:
         one_of(*PARSERS),
         choices=("stanza", "local", "conllu"),
     )
-    lang: str = option(
-        "set the language of the text, which stanza must support (default: %(default)s)", "en"
-    )
+    lang: str = option("set the language code of the parser's models (default: %(default)s)", "en")
     model_dir: str | None = option(
         "read the parser's models from this folder (default: stanza's own folder)",
         None,

@@ -175,7 +175,7 @@ def check_output(path: Path, lines: Sequence[str], start: int) -> None:
     ]
     if texts != [plain_line(line) for line in lines]:
         raise InputError(
-            f"{path}: the file has {len(texts)} trees, which do not match its {len(lines)} lines "
+            f"{path}: the {len(texts)} trees in this file do not match the {len(lines)} lines "
             f"({start + 1} to {start + len(lines)} of the source); try again"
         )
 

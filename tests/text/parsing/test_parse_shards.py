@@ -274,7 +274,7 @@ def test_what_was_written_is_read_back(half, monkeypatch, fault):
 
     monkeypatch.setattr(whole_run, "block", faulty)
     with pytest.raises(
-        InputError, match=r"trees, which do not match its 2 lines \(3 to 4 of the source"
+        InputError, match=r"trees in this file do not match the 2 lines \(3 to 4 of the source"
     ):
         half.parse()
     assert half.planned().pending() == [1]
