@@ -1,4 +1,4 @@
-"""Attention over the states of a recurrent network, with only torch.
+"""Attention over the states of a recurrent network; requires only torch.
 
 Positional attention (Dagan 2019, "Positional Attentive Language Modelling", Eq. 5-12).
 

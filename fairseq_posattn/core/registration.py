@@ -83,7 +83,7 @@ def name_of(cls: type[Any], kind: str, reserved: Container[str]) -> str:
 
 
 def check_labels(cls: type[Any]) -> None:
-    """Raise a RegistrationError if `needs_labels` is invalid or requires needs_tree = True."""
+    """Raise a RegistrationError if `needs_labels` is invalid or set without needs_tree."""
     kinds = cls.needs_labels
     if not isinstance(kinds, tuple) or not set(kinds) <= {"relations", "tags"}:
         raise RegistrationError(
@@ -121,7 +121,7 @@ def check_options(cls: type[Any]) -> None:
 
 
 def check_dataclass(cls: type[Any], options: Any) -> None:
-    """Raise a RegistrationError unless the options are a dataclass that can be written."""
+    """Raise a RegistrationError unless Options is a dataclass with valid fields."""
     if not (inspect.isclass(options) and dataclasses.is_dataclass(options)):
         raise RegistrationError(
             f"{place_of(cls)}: its class Options is not a dataclass; decorate it with "

@@ -1,1 +1,1 @@
-"""Tagged sentences, vocabularies and accuracies of part-of-speech taggers."""
+"""Data, models, training and evaluation of part-of-speech taggers."""

@@ -177,7 +177,7 @@ def named_files(args: TaggingData) -> Iterator[tuple[str, str]]:
 
 
 def check(args: TaggingData) -> None:
-    """Raise an InputError for invalid combinations of options."""
+    """Raise an InputError for invalid options."""
     if min(args.max_words, args.max_chars) < 1:
         raise InputError("--max-words and --max-chars must be at least 1; give a larger number")
     refuse_file(Path(args.destdir))

@@ -1,4 +1,4 @@
-"""The san_tagger model: the tagger of Dufter et al. (2020), with any mechanisms of this package."""
+"""The san_tagger model: the tagger of Dufter et al. (2020), with mechanisms that need no trees."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 

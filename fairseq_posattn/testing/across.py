@@ -130,7 +130,7 @@ def require_crossing(specification: str) -> None:
             raise NotApplicable(f"{mechanism.name} {reason} (cross_safe = False)")
 
 
-OTHERS = (  # together they cover all stages
+OTHERS = (  # together they cover most stages
     "tree_relative(max=2) + temperature",
     "window(size=3, across=3) + gaussian",
     "local_hard(reach=3) + parent_scaled",

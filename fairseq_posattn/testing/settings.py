@@ -163,7 +163,7 @@ def a_checkpoint_keeps_it(specification: str) -> None:
 
 
 def single(specification: str) -> type[Mechanism]:
-    """Return the only mechanism, if it has no layers and heads; else raise NotApplicable."""
+    """Return the mechanism of a single term without layers or heads, or raise NotApplicable."""
     terms = parse(specification)
     if len(terms) != 1 or terms[0].layers is not None or "heads" in terms[0].options:
         raise NotApplicable("this is checked for single mechanisms in all layers and heads")

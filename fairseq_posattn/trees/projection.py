@@ -85,7 +85,7 @@ def _plain(text: str) -> str:
         for character in unicodedata.normalize("NFKD", text)
         if character not in NOT_SHOWN and unicodedata.category(character)[0] not in "CZ"
     )
-    # upper and casefold together unify the final sigma of Greek and the dotless i of Turkish
+    # upper and casefold together normalise the Greek final sigma and the Turkish dotless i
     return "".join(found).upper().casefold()
 
 

@@ -9,8 +9,8 @@ records.
 The .idx file contains a header, the number of words before each sentence (int64, followed by the
 total number), and a checksum of the source pieces of each sentence (uint32). The header contains
 fingerprints of the .bin file, of the source files, of the rest of the .idx file and, in version 3,
-of the label dictionaries. Trees without labels are written in version 2. The
-digests detect changes.
+of the label dictionaries. Trees without labels are written in version 2.
+Fingerprints reveal changed files.
 """
 
 import hashlib

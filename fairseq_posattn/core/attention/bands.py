@@ -80,7 +80,7 @@ class Bands:
         return self.block + 2 * self.reach
 
     def of_keys(self, x: Tensor, beyond: float) -> Tensor:
-        """Select x for the keys of each block, `beyond` outside: (B, T) becomes (B·G, J)."""
+        """Select x for each block's keys, padded with `beyond`: (B, T) becomes (B·G, J)."""
         padded = F.pad(x, self.ends, value=beyond)
         return padded.unfold(1, self.keys_of_block, self.block).flatten(0, 1)
 
@@ -177,8 +177,8 @@ class BandedTree(SourceTree):
     def common_ancestors(self) -> tuple[Tensor, Tensor]:
         """Return the lowest common ancestor of each query and key, and their distance in edges.
 
-        Both tensors have the shape (B·G, I, J). The values for pieces outside of words are
-        undefined.
+        Both tensors have the shape (B·G, I, J). The values for end-of-sentence symbols and padding
+        are undefined.
         """
         sentences, width = self.parents.shape
         steps = [self.parents]  # the ancestors 1, 2, 4, 8, ... edges above each word

@@ -91,7 +91,7 @@ class AttentionContext:
     def padding_bias(self, mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
         """Return a bias, (B, 1, 1, K), that replaces `mask`; None unless it masks only padding.
 
-        In float16, another bias could be lower. Every sentence must contain a piece.
+        Empty sentences and float16, where another bias could be lower, also give None.
         """
         if dtype == torch.float16 or mask is None or mask is not self.allowed:
             return None
@@ -187,7 +187,7 @@ class AttentionContext:
 
     @once
     def front(self) -> Tensor | None:
-        """Return columns that move pieces before the padding, (B, K); None if they are already."""
+        """Return the column order, (B, K), that puts padding last; None without left padding."""
         if self.real is None or not self.padded_before:
             return None
         return torch.argsort(~self.real, dim=1, stable=True)

@@ -138,7 +138,7 @@ class Disentangled(KeyBias, QKVTransform):
         return self.among_needed(self.options.max - ctx.distances, ctx)
 
     def mirrored(self, ctx: AttentionContext) -> Tensor:
-        """Return delta(j,i), or delta(i,j) with p2c=program, (K, Q), as indices of `needed`."""
+        """Return delta(j,i), or delta(i,j) with p2c=program, (K, Q), as indices into `needed`."""
         sign = 1 if self.options.p2c == "published" else -1
         return self.among_needed(self.options.max + sign * ctx.distances.T, ctx)
 

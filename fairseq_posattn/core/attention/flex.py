@@ -1,4 +1,4 @@
-"""Windows and blocks of long inputs through torch's FlexAttention, on GPUs.
+"""Window and block attention for long inputs with FlexAttention, on GPUs.
 
 FlexAttention (Dong et al. 2024) compiles a kernel that skips all tiles of 128 queries and 128 keys
 without an allowed pair. Biases that depend only on the distance are read from a table with an entry
@@ -6,9 +6,9 @@ per head and distance, which also receives their gradients. Inputs are padded to
 lengths, and the kernel is compiled once for each of them.
 
 The shortest input for which this path is used is `SHORTEST`, because on an H200 (bfloat16, torch
-2.11, 4,100 pieces, `window(size=11)`), FlexAttention took 0.35 of the time of our own path for
+2.11, 4,100 pieces, `window(size=11)`), FlexAttention took 0.35 times as long as our own path for
 inference, and 0.62 for the forward and backward pass. Other lengths, windows with a bias, and
-`block` were not measured; recipes/benchmark/gpu.sh measures them.
+`block` remain to be measured with recipes/benchmark/gpu.sh.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ except ImportError:  # older versions of torch
 def takes(q: Tensor, ctx: AttentionContext, dropout: float) -> bool:
     """Return whether FlexAttention supports these queries and is expected to be faster.
 
-    In a layer that is itself compiled (--compile), it has not been tried.
+    It is not used in compiled layers (--compile), where it is untested.
     """
     supported = AVAILABLE and q.device.type in DEVICES and not (dropout or is_compiling())
     is_long = ctx.is_square and ctx.length >= SHORTEST and q.size(-1) >= LEAST_WIDTH

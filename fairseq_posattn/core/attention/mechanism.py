@@ -67,8 +67,8 @@ class Use:
 class Mechanism(nn.Module):
     """Base class of all mechanisms; class attributes declare the properties of a mechanism.
 
-    The first group of attributes defines how the mechanism is used. The second group configures the
-    checks of `fairseq_posattn.testing`.
+    The first group of attributes defines its use, the second its computation and the checks of
+    `fairseq_posattn.testing`.
     """
 
     name: ClassVar[str]  # its name in specifications

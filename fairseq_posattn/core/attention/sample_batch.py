@@ -57,7 +57,7 @@ def context(
 
 
 def some_brackets(real: Tensor) -> Tensor:
-    """Return the open brackets after each piece, (B, K); of six pieces, two open, two close."""
+    """Return the open brackets after each piece, (B, K); every six pieces open and close two."""
     place = (real.long().cumsum(dim=1) - 1) % 6
     return depths(real & ((place == 1) | (place == 2)), real & ((place == 4) | (place == 5)))
 

@@ -119,7 +119,7 @@ class T5Bias(ScoreBias, QKVTransform):
 
 
 def starts_of(buckets: int, longest: int) -> list[int]:
-    """Return the smallest distance of each bucket of a side, in integers, which do not round."""
+    """Return the smallest distance of each bucket of a side, using exact integer arithmetic."""
     exact = buckets // 2
     rest = buckets - exact
     starts, distance = list(range(exact)), exact

@@ -3,7 +3,7 @@
 The score becomes s_ij + w_h,c(j), where c(j) = min(depth(j), max) is the clipped depth of the word
 of key j (Wang et al. 2019, Eq. 5). The end-of-sentence symbol has a separate bias. The bias depends
 only on the key, so the mechanism can also be used in cross-attention, where only the source has a
-tree. This mechanism is our own. It allows, for example, a translation to start at the root of the
+tree. This mechanism is our own. For example, a head can learn to prefer the root of the
 source.
 """
 

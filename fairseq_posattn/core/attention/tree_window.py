@@ -1,4 +1,4 @@
-"""A window in the dependency tree, which restricts attention to words that are a few edges away.
+"""A window in the dependency tree, which restricts attention to words within a few edges.
 
 A query attends to the keys with t_ij <= k, where t_ij is the number of edges between the words of i
 and j. Pieces of one word attend to each other. By default, the end-of-sentence symbol attends to
@@ -60,7 +60,7 @@ class TreeWindow(ScoreMask):
             near = near & tree.keys_above()
         elif self.options.direction == "down":
             near = near & tree.keys_below()
-        end = ~tree.of_queries(tree.is_word)  # distances are undefined outside of words
+        end = ~tree.of_queries(tree.is_word)  # keys_above/keys_below are undefined outside of words
         if not self.options.end:
             return near & (distances != NO_PARENT) | end & (distances == 0)
         return near | (distances == NO_PARENT) | end

@@ -222,7 +222,7 @@ def safe_in_decoders() -> list[str]:
 
 
 def describe(side: str = "encoder") -> str:
-    """Return the text of `--encoder-positions help`, or of --decoder-positions."""
+    """Return the text of `--encoder-positions help` or `--decoder-positions help`."""
     names = list(POSITIONS) if side == "encoder" else safe_in_decoders()
     remarks = {name: NEEDS_TREES for name in names if POSITIONS[name].needs_tree}
     taken = {name: POSITIONS[name] for name in names}
