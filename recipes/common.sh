@@ -174,7 +174,7 @@ compile_fairseq() {
     "$environment/bin/python" -W ignore -m compileall -q "$environment"/lib/python*/site-packages/fairseq >>"$log" 2>&1 || true
 }
 
-# Print the packages that uv would install. pip would have to download them first, so with pip, all are assumed.
+# Print the packages that uv would install. pip would download them first, so assume that it installs all.
 planned() {
     if [[ -n $uv ]]; then
         packages install --dry-run -c "$log.pins" -r <(grep -v '^fairseq-fixed' "$log.wanted") 2>&1 || true

@@ -3,7 +3,7 @@ r"""Build a data folder for fairseq-train (dictionaries, binary text, trees) fro
     posattn binarize --source-lang en --target-lang de \
         --trainpref work/train --validpref work/valid --destdir data-bin
 
-The options are those of fairseq-preprocess. Each source file PREFIX.SRC needs a tree file
+The options include those of fairseq-preprocess. Each source file PREFIX.SRC needs a tree file
 PREFIX.SRC.trees in the same folder; posattn project writes these files.
 """
 

@@ -128,7 +128,7 @@ def check_values(kind: Any, options: Mapping[str, Any], where: str) -> None:
 
 
 def request_of(kind: type[Request], options: Mapping[str, Any]) -> Request:
-    """Return the request that has these values of options, by name.
+    """Return the request with these options, which map names to values.
 
     A single value of an option that accepts several may be given without a list.
     """

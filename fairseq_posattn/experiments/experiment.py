@@ -39,7 +39,7 @@ class Experiment(Workspace):
     """Trains and tests the models of a recipe with one or more seeds.
 
     The trial.py of a recipe derives its class `Recipe` from this class. `Recipe` must implement
-    `data`, `test` and `tables`. It may override the other methods of the first part. Recipes
+    `data`, `test` and `tables`. It may override the other methods marked as overridable. Recipes
     without a trial.py use the subclass `Translation`.
 
         class Recipe(Experiment):

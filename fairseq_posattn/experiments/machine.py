@@ -22,7 +22,7 @@ class Machine:
     """Options that describe the machine; if an option is None, its value is chosen automatically.
 
     tokens: maximum number of tokens that a GPU processes at once (default: DEFAULT_TOKENS).
-    dry_run: if true, no visible GPU is required.
+    dry_run: `gpus` may exceed the visible GPUs.
     """
 
     cpu: bool = option("use the CPU only", False)

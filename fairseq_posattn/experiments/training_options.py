@@ -124,7 +124,7 @@ def training_pairs(data: Path) -> int:
 
 
 def save_interval(every: int, averaged: int, updates: int) -> int:
-    """Return how many updates apart to save checkpoints, so that at least `averaged` are saved."""
+    """Return the number of updates between checkpoints, so that at least `averaged` are saved."""
     if updates // every > averaged:
         return every
     return max(1, updates // (averaged + 1))

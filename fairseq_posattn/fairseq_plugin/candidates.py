@@ -56,7 +56,7 @@ def candidates(scores: Tensor, first: int, count: int) -> Tensor | None:
 
 
 class CandidateSearch(BeamSearch):
-    """Beam search among candidates; it returns words of the dictionary."""
+    """Beam search among candidates; it returns dictionary indices of words."""
 
     model: CandidateModel
 

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 CUDA_GRAPHS = "reduce-overhead"
 AUTOMATIC = "auto"
 STEP = 8  # pieces; torch's attention kernels on GPUs need masks whose length is a multiple of this
-MOST = 32  # compiled graphs; layers that need others run without torch.compile
+MOST = 32  # compiled graphs; layers that need more run without torch.compile
 
 
 class CompiledLayers:
@@ -150,7 +150,7 @@ class CompiledTranslation(TranslationTask):
         return super().get_batch_iterator(dataset, max_tokens, *rest, **options)
 
     def train_step(self, sample, model, *rest, **more):
-        """Run a batch forward and backward, through compiled layers with --compile."""
+        """Run forward and backward passes, through compiled layers with --compile."""
         if not self.compiles:
             return super().train_step(sample, model, *rest, **more)
         if self.layers is None:

@@ -53,7 +53,7 @@ BATCHES_AHEAD = 4
 
 @register_task("structured_translation", dataclass=StructuredTranslationConfig)
 class StructuredTranslationTask(CompiledTranslation):
-    """Trains and runs translation models; trees are loaded only if a model reads them.
+    """Trains and runs translation models; trees are loaded only if a model needs them.
 
     Example:
 
@@ -91,7 +91,7 @@ class StructuredTranslationTask(CompiledTranslation):
         return model
 
     def build_criterion(self, cfg, from_checkpoint=False):
-        """Build the criterion; raise an InputError if it does not fit the model's heads."""
+        """Build the criterion; raise an InputError if options conflict with it or the model."""
         if getattr(self.cfg, "int8", False):
             raise InputError("--int8 applies to translation only; omit it in training")
         supervises = getattr(cfg, "_name", None) == criterions.NAME
@@ -112,7 +112,7 @@ class StructuredTranslationTask(CompiledTranslation):
         return super().build_criterion(cfg, from_checkpoint)
 
     def train_step(self, sample, model, criterion, optimizer, update_num, *rest, **more):
-        """Run a batch forward and backward, with the current weight of the alignment loss."""
+        """Run forward and backward passes, with the current weight of the alignment loss."""
         if self.cfg.alignment_updates:
             left = max(0.0, 1 - update_num / self.cfg.alignment_updates)
             criterion.alignment_lambda = self.alignment_weight * left
@@ -140,7 +140,7 @@ class StructuredTranslationTask(CompiledTranslation):
         return getattr(self.cfg, "labels_of", None) or self.folder()  # older checkpoints lack it
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
-        """Load a split, with its trees if a model reads them or no model has been built yet."""
+        """Load a split, with trees if the model reads or learns from them, or is not built yet."""
         super().load_dataset(split, epoch, combine, **kwargs)
         prefixes = source_prefixes(self.cfg, split, epoch, combine)
         needs_alignments = self.cfg.load_alignments and split == self.cfg.train_subset

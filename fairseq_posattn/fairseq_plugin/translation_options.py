@@ -109,7 +109,7 @@ def store_canonical(cfg) -> None:
 
 
 def accept_lengths(task_cfg, model_cfg) -> None:
-    """Translate sentences as long as the model accepts, unless a limit is given."""
+    """Raise the task's length limits to the model's, unless limits are given."""
     for name in ("max_source_positions", "max_target_positions"):
         if getattr(task_cfg, name) == getattr(TranslationConfig, name):
             setattr(task_cfg, name, max(getattr(task_cfg, name), getattr(model_cfg, name, 0) or 0))

@@ -1,4 +1,4 @@
-"""Read and write the tree files of binarised data, such as train.en-de.en.tree.bin; a dataset."""
+"""Read and write tree files of binarised data, such as train.en-de.en.tree.bin, and batch trees."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Show progress with tqdm: on a terminal in lines that change in place, in a log in new lines."""
+"""Show progress with tqdm: in place on a terminal, and line by line in a log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Progress(tqdm):  # type: ignore[misc]  # tqdm has no types
     """The progress bar of a loop; in a log, a line at most every `seconds`.
 
     done: number of items that an earlier run completed.
-    unit: what is counted, in plural.
+    unit: plural name of the items.
     """
 
     monitor_interval = 0  # start no thread

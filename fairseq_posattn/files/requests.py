@@ -1,4 +1,4 @@
-"""Read the options of a subcommand into a dataclass, its request, and write a request as options.
+"""Read the options of a subcommand into a dataclass (a request), and write a request as options.
 
     @dataclass(frozen=True, kw_only=True)
     class AverageRequest:
@@ -205,7 +205,7 @@ def how_to_parse(one: Field[Any], hint: Any) -> dict[str, Any]:
 
 
 def request_from(kind: type[Request], options: Namespace, prefix: str = "") -> Request:
-    """Return the request that a parser, to which `add_options` added its options, has read."""
+    """Return the request, given the parsed values of options that `add_options` added."""
     return kind(
         **{
             one.name: request_from(hint, options, f"{prefix}{one.name}.")
@@ -219,8 +219,8 @@ def request_from(kind: type[Request], options: Namespace, prefix: str = "") -> R
 def asked(kind: type[Request], description: str | None, words: Words = None) -> Request:
     """Parse the command line (or `words`), and return the request.
 
-    The method `check_options` of the request, if there is one, raises an InputError if options
-    contradict each other. It is separate because recipes build requests that the user completes.
+    The method `check_options` of the request, if any, raises an InputError if options contradict
+    each other. The constructor does not call it, because recipes build incomplete requests.
     """
     parser = Parser(prog=kind.command, description=description)  # type: ignore[attr-defined]
     add_options(parser, kind)

@@ -180,7 +180,7 @@ def lines_of(text: str, width: float, **style: Any) -> Iterator[Line]:
 class Grid:
     """The layout of all rows, in inches; matrices in the same column are aligned.
 
-    label: the space for word labels, to the left of each matrix and above it.
+    label: the space for word labels, left of the first matrix and above each one.
     """
 
     def __init__(self, words: Sequence[str], columns: int):

@@ -101,7 +101,7 @@ class SourceSentence:
 
     sample: a batch that contains only this sentence, and therefore no padding.
     pieces: the source pieces, including the end-of-sentence token.
-    spelled: the pieces, joined to text.
+    spelled: the pieces, joined into text.
     words: the source words, with their tree if the data contain one.
     counts: the number of pieces of each word.
     """

@@ -82,7 +82,7 @@ class About:
 
 
 class Candidate(NamedTuple):
-    """A translation and the mean log-probability of its tokens."""
+    """A translation and its log-probability, divided by length ** lenpen."""
 
     text: str
     score: float

@@ -108,7 +108,7 @@ class Jobs:
             subprocess.run(["scancel", "--quiet", self.last.join], capture_output=True, check=False)
 
     def failures(self, work: LineWork) -> list[str]:
-        """Return a summary of the failed tasks, and the log line of up to SHOWN_FAILURES tasks."""
+        """Return a summary, and the `last_line` of up to SHOWN_FAILURES failed tasks."""
         pending, shards, size = set(work.pending()), self.last.shards, self.last.shards_per_task
         tasks = [shards[k : k + size] for k in range(0, len(shards), size)]
         failed = [k for k, of_task in enumerate(tasks) if pending.intersection(of_task)]
@@ -144,7 +144,7 @@ def job_id(said: str) -> str:
     return found[1]
 
 
-# Slurm's default limit. More shards are not split into several arrays, because the joining job
+# Slurm's default limit. With more shards, each task processes several, because the joining job
 # depends on a single array.
 LONGEST_ARRAY = 1000
 MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")

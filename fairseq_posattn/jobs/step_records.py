@@ -1,6 +1,6 @@
 """Record that a result is complete, and the inputs and options from which it was computed.
 
-A record is a JSON file that is written after the output files:
+A record is a JSON file, which is completed after the output files:
 
     key      everything that determines the result: options, input files, format version
     outputs  size and checksum of each output file

@@ -191,7 +191,7 @@ class Job(DataOptions):
         return self.reads_alignments(split) or bool(self.align and split == "train")
 
     def reads_alignments(self, split: str) -> bool:
-        """Return whether alignments of a split are given; fairseq reads none of test sets."""
+        """Return whether alignments of a split are given; those of test sets are ignored."""
         return self.alignments and split in ("train", "valid")
 
     def pieces(self, split: str, kind: str) -> str:

@@ -163,7 +163,7 @@ def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
 
 
 def labelled(sentence: Sentence, line: str, where: str) -> Sentence:
-    """Add the labels in `line` to a sentence, unless it has relations, as flat trees do."""
+    """Add the labels in `line` to a sentence, but keep the relations of flat trees."""
     if line == NO_TREE:
         return sentence
     labels = parse_labels(line, len(sentence.words), where)

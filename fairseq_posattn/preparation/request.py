@@ -130,7 +130,7 @@ class PreparationRequest:
 
     @property
     def config(self) -> TextConfig:
-        """The settings for segmenting text; without --segmenter, the training text is read."""
+        """The settings for segmenting text; this may read the training text."""
         treebanks = self.treebanks.treebank
         train = None if treebanks else self.corpus.train
         return TextConfig(

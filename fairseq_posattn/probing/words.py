@@ -1,4 +1,4 @@
-"""Encode sentences and words of a treebank, and prepare the trees of the words.
+"""Encode sentences of tasks and words of treebanks, and prepare the treebanks' trees.
 
 The vectors of sentences are cached on disk, so that an interrupted run can be resumed. A cache file
 is named after a hash of the checkpoint, data, sentences, trees and pooling. The vector of a word is

@@ -1,1 +1,1 @@
-"""Score translations, read fairseq's logs, and export attention weights."""
+"""Score translations, read fairseq's logs, and write score tables."""

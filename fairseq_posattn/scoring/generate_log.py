@@ -133,7 +133,7 @@ def found_in(logs: Sequence[Log], kind: str) -> dict[int, tuple[str, str]]:
 
 
 def check_set(logs: Sequence[Log], data: str, subset: str, translations: int) -> None:
-    """Raise an InputError if the logs are of another subset or lack sentences of this subset.
+    """Raise an InputError if the logs are from another subset or lack sentences of this subset.
 
     Logs that do not contain the name of their subset are accepted. The number of sentences is
     checked only if the data folder contains the subset.

@@ -32,8 +32,8 @@ class Cell:
 
     values: the CSV cells by title (default: the text). A title that is empty or starts with a
         space is appended to the title of the column.
-    system, small, mark: only in HTML: the system whose symbol is before the text, and text in small
-        letters and a mark of significance after it.
+    system, small, mark: only in HTML: the system whose symbol precedes the text, and small print
+        and a significance mark that follow it.
     span: the number of rows in HTML; the rows below lack this cell.
     """
 
@@ -82,7 +82,7 @@ class Table:
     """A table with an optional title. Invisible characters are escaped.
 
     alignment: `l` or `r` for each column (default: the first left, the others right); in HTML also
-        `m` for numbers with marks and `w` for words in small letters.
+        `m` for numbers with marks and `w` for words in small print.
     parts: the indices of rows with a horizontal line directly above them in LaTeX.
     layout: the format of a line on the terminal, with one placeholder per column.
     """

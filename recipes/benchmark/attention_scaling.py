@@ -12,7 +12,7 @@ it is computed from the profiler's record of allocations, including those inside
 the size of the process, this is reproducible.
 
 On CUDA, everything is in bfloat16, and mechanisms that torch's FlexAttention supports are measured
-with and without it. The threshold fairseq_posattn.core.attention.flex.SHORTEST is read from this
+with and without it. Choose the threshold fairseq_posattn.core.attention.flex.SHORTEST from this
 table.
 """
 

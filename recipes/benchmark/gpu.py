@@ -14,7 +14,7 @@ g: BLEU of four models on Multi30k with three seeds each, twelve runs at once.
 h: training with the slowest mechanisms, without and with --compile (`train_speed.py`).
 
 Each part is a list of cells. The result of each cell is saved as soon as it is complete, and is not
-computed again on the same machine with the same version of torch. A training of part g resumes from
+computed again on the same machine with the same version of torch. Training in part g resumes from
 its last checkpoint.
 """
 

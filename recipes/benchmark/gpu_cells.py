@@ -30,7 +30,7 @@ from fairseq_posattn.testing.paths import half_precision_is_close
 
 HERE = Path(__file__).parent
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-UPDATES = 30  # length of a short training
+UPDATES = 30  # length of short training runs
 HALVES = ("--fp16", "--memory-efficient-fp16", "--amp", "--bf16", "--memory-efficient-bf16")
 FASTER = "--optimizer fused_adam --criterion fused_label_smoothed_cross_entropy --fast-dropout"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "1"]
@@ -165,7 +165,7 @@ def lengths(small: bool) -> Iterator[Cell]:
 
 
 def trained_on_multi30k(small: bool, work: Path) -> list[dict]:
-    """Train and evaluate models of Multi30k, with three seeds each at once; return the table."""
+    """Train and evaluate models on Multi30k, three seeds each, in parallel; return the table."""
     line = [sys.executable, "-m", "fairseq_posattn", "recipe", "table", "multi30k_en_de"]
     line += ["--work", str(work), "--models", *MULTI30K]
     if small:
@@ -287,7 +287,7 @@ def trained_by_fairseq(options: list[str], launcher: Sequence[str] = ()) -> list
 
 
 def of_losses(losses: list[float]) -> dict:
-    """Return the first and last loss of a training, and whether the loss decreases."""
+    """Return the first and last loss of training, and whether the loss decreases."""
     falls = losses[-1] < losses[0] and all(map(math.isfinite, losses))
     row = {"first loss": round(losses[0], 3), "last loss": round(losses[-1], 3)}
     return {**row, "found": "ok" if falls else "FAILED: the loss does not decrease"}

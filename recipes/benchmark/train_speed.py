@@ -101,7 +101,7 @@ class Training:
     def step(self, k: int) -> float:
         """Return the duration of one complete training step, in seconds per 1,000 target pieces.
 
-        With --compile on a GPU, batches are padded and do not have the same sizes as others.
+        With --compile on a GPU, batches are padded, so sizes differ from those of other models.
         """
         batch = self.batches[k % len(self.batches)]
         return seconds(self.trainer.train_step, [batch]) * 1000 / batch["ntokens"]

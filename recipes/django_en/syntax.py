@@ -1,13 +1,13 @@
 """Convert a line of Python to a dependency tree over its tokens.
 
 The tree is that of Python's module ast. Each node of the syntax is represented by one token, its
-head: the first token that belongs to none of its children and is not in PASSED_OVER, or the first
-such token of any kind. The head is a child of the head of the enclosing node; its label is the
+head: of the tokens that belong to none of its children, the first that is not in PASSED_OVER or,
+failing that, the first. The head is a child of the head of the enclosing node; its label is the
 field that contains the node (`func`, `args`, `value`). The node's other tokens are children of its
 head, and labelled by their kind (`name`, `op`, `number`, `string`). A node without a token of its
 own, such as an expression statement, is represented by the head of its first child.
 
-Lines such as `else :` are completed to a statement; the added tokens are removed from the tree, and
+Lines such as `else :` are extended to a statement; the added tokens are removed from the tree, and
 their children become children of the nearest ancestor that remains. String literals are split into
 words and punctuation marks, each of which is a child of the one before it.
 """

@@ -122,7 +122,7 @@ def offset(phrase: Phrase) -> int:
 def merged(words: Sequence[Word], asked: Question) -> list[Word]:
     """Return the tree over the words of a question.
 
-    Of the words of the corpus that one of them consists of, the highest word determines tag, parent
+    If a word consists of several words of the corpus, the highest one determines its tag, parent
     and relation.
     """
     to = {k: new for new, part in enumerate(asked.parts) for k in part}

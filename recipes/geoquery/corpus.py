@@ -77,7 +77,7 @@ def collect(collector: Collector) -> None:
 def write(
     collector: Collector, folder: Path, parts: Sequence[Sequence[Example]], chain: bool = False
 ) -> None:
-    """Write all texts of a recipe, with gold trees or chains, to a folder."""
+    """Write all texts of a recipe, with their trees or chains, to a folder."""
     notation, texts = collector.content.target, collector.content.corpus.names
     kinds = ("conllu", collector.content.source, notation, "align", "program_depth")
     outs = [folder / f"{text}.{kind}" for text in texts for kind in kinds]
@@ -108,7 +108,7 @@ def divided(collector: Collector, trees: str = RECOMBINED) -> list[list[Example]
 
 
 def found(folder: Path, pattern: str) -> Path:
-    """Return the file of a folder that matches, plain or compressed."""
+    """Return the matching file in a folder, plain or compressed."""
     there = sorted(path for end in ("", ".*") for path in folder.glob(pattern + end))
     if not there:
         raise InputError(

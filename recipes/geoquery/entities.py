@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 COUNTRY = ("america", "continental us", "united states", "us", "usa", "country")
-UNLISTED = ("springfield", "south dakota", "sd")  # a city that a question names, not the fact base
+UNLISTED = ("springfield", "south dakota", "sd")  # in a question, but not in the fact base
 PLACEHOLDERS = ("m0", "m1")
 
 

@@ -29,7 +29,7 @@ class Example:
     def parts(self, notation: str, chain: bool = False) -> list[str]:
         """Return the text of the example for each output file.
 
-        chain: write a chain instead of the gold tree.
+        chain: write a chain instead of the tree.
         """
         parents = range(len(self.words)) if chain else [word.parent + 1 for word in self.words]
         rows = [

@@ -61,7 +61,7 @@ class Term:
 
     @property
     def depth(self) -> int:
-        """The number of nested brackets."""
+        """The nesting depth of brackets."""
         return max((1 + argument.depth for argument in self.arguments), default=0)
 
 

@@ -1,7 +1,7 @@
 """Make new training examples by exchanging subtrees of questions that express parts of programs.
 
 Jia and Liang (2016) exchange entities and phrases, Yang et al. (2022) subtrees. Here, a unit is a
-word with all its descendants, whose words express a connected part of the program that no other
+word with all its descendants, if they express a connected part of the program that no other
 word expresses: a term, or a term without one of its subterms (its hole), such as largest(...). A
 unit may replace another one of the same signature: the same kinds of term and hole, and the same
 relation. All modifiers that follow their noun count as one relation; one of them may also be added
@@ -56,7 +56,7 @@ class Unit:
 def recombined(
     examples: Sequence[Example], count: int, unknown: float = UNKNOWN_SHARE, seed: int = 1
 ) -> list[Example]:
-    """Return new examples with different questions, or fewer if no more are found.
+    """Return `count` examples with new questions, or fewer if no more are found.
 
     unknown: share of the words that are replaced by the unknown word.
     """
@@ -85,7 +85,7 @@ def recombined(
 
 
 def with_unknown(example: Example, share: float, draw: random.Random) -> Example:
-    """Replace some words by the unknown word, so that a model learns to read around it."""
+    """Replace some words by `<unk>`, so that a model learns to handle unknown words."""
     words = [
         replace(word, form=UNKNOWN)
         if draw.random() < share and word.form not in PLACEHOLDERS

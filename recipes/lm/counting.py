@@ -1,4 +1,4 @@
-"""Count words as for the published perplexities (Dagan 2019).
+"""Count words as in the published perplexities (Dagan 2019).
 
 The authors' program truncates sentences after 36 words, including the end of the sentence. It reads
 all words except the 36th, and predicts all except the first. So a sentence of n <= 35 words has n

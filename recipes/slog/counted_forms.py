@@ -9,7 +9,7 @@ of the first folder.
 The arguments and modifiers of a word are those of the most frequent rule for its word, its relation
 and the relations of its children, or, if this combination is new, the most frequent rule without
 the word. If that is new, too, each child receives the most frequent role of its relation that no
-other child has received, and arguments are sorted by their more frequent order in pairs.
+other child has received, and arguments are sorted pairwise by their more frequent order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ THAT, SHARED = "that", "shared"
 class Step(NamedTuple):
     """A path in the tree: `up` edges to an ancestor, and then to its child, if there is a relation.
 
-    relation, question: the relation of that child, and its word if this is a question word or that.
+    relation, question: the child's relation, and its word if this is a question word or `that`.
     """
 
     up: int

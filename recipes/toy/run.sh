@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Create the toy treebank, train two models, one of them with trees, translate the test set, and print a table:
 #   recipes/toy/run.sh
-# --all trains all four models of recipe.toml for all updates. Options of recipes/table.sh may follow, such as
+# --all trains all four default models for all updates. Options of recipes/table.sh may follow, such as
 # --models supervised, --updates 200 or --work FOLDER. Files are written to recipes/toy/work.
 set -euo pipefail
 # shellcheck source=recipes/common.sh

@@ -15,8 +15,8 @@ ambiguity: either between verb and noun, where the depth of the phrase differs, 
 and object (`tie`), where each word has the same depth in all trees.
 In dev and test, each string occurs once with each of its trees.
 
-In the target, parents follow their children, so the verb is last. Prepositions become
-postpositions, followed by a particle that depends on the parent of the phrase.
+In the target, parents follow their children (except PRON), so the verb is last. Prepositions
+become postpositions, followed by a particle for the parent of the phrase.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Beams:
     slots: (R, T), the index within its sentence of the hypothesis that computed each key
     bias: (B, 1, size, T * size), 0 for keys that a hypothesis attends to, otherwise -inf; or None
     source_bias: (B, 1, 1, S), the same for the source; None if no source is padded
-    kept: the numbers of the sentences that the last reordering left, or None if it left all
+    kept: the numbers of the sentences that remained after the last reordering, or None for all
     """
 
     def __init__(self, size: int, rows: int):

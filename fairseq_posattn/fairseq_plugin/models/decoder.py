@@ -187,7 +187,7 @@ class PosattnDecoder(TransformerDecoderBase):
         return x, extra
 
     def prepare_beams(self, pieces: Tensor, encoder_out: dict, incremental_state: dict) -> None:
-        """Let the hypotheses of a sentence share keys and values, if the model is prepared."""
+        """Let the hypotheses of a sentence share keys and values, after `make_generation_fast_`."""
         sentences = encoder_out.get(SENTENCES)
         if not incremental_state and self.shares_keys and sentences and pieces.size(1) == 1:
             beams = None if torch.is_grad_enabled() else Beams.of(sentences[0])

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 SMALLEST = 100_000  # for smaller layers, the gain is not worth a copy
 ROWS = (4, 16, 64)  # for which to measure whether copies are faster
 WORTHWHILE = 0.97  # the largest ratio of times for which copies are used
-SAMPLED = 997  # one of so many weights enters the fingerprint
+SAMPLED = 997  # every 997th weight enters the fingerprint
 
 
 class FastLinear(nn.Linear):

@@ -103,7 +103,7 @@ class TreeDepth(Rule):
     def chosen(self, cells: Cells) -> set[str]:
         """Return the range of depths that maximises n * log2(number of depths).
 
-        n is the number of sentences, with equally many of each depth, at most those requested.
+        n is the number of sentences, equally many of each depth, limited to the number requested.
         """
         depths = sorted({int(label) for _, label in cells})
         lengths = {stratum for stratum, _ in cells}

@@ -36,7 +36,7 @@ OF_SENTENCES = "chrF2"  # not BLEU, because most sentences have no correct 4-gra
 def compared(
     baseline: Translations, system: Translations, samples: Samples
 ) -> dict[str, Difference]:
-    """Return the difference in each metric with its p-values, without marking its significance."""
+    """Return each metric's difference and p-values, unmarked; skip tokenised BLEU."""
     pairs = {
         name: Pair(metric, baseline.tables[name], system.tables[name])
         for name, metric in system.scoring.metrics.items()

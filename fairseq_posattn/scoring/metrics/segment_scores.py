@@ -1,7 +1,7 @@
 """Segment scores computed by other programs, such as COMET or MetricX.
 
-A file contains one number per line. The score of a run is the mean of its numbers, which is
-tested for significance in the same way as sacrebleu's metrics.
+A file contains one number per line. The score of a run is the mean of its numbers. Differences
+are tested by the tests in runs.py, even for single runs.
 """
 
 from __future__ import annotations

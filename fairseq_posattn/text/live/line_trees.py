@@ -13,7 +13,7 @@ from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees import Sentence, TreeError, store_format
 from fairseq_posattn.trees.sentence import Labels, labels_of
 
-PARSED_TOGETHER = 32  # lines per request if batches are smaller, because few lines parse slowly
+PARSED_TOGETHER = 32  # minimum number of lines per request, because small requests are slow
 COLUMNS = {"relations": "DEPREL", "tags": "UPOS"}
 
 

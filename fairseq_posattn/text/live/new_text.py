@@ -65,7 +65,7 @@ class NewText:
     def tokenizer(self, trees: bool) -> TreeProvider | None:
         """Return the provider that tokenises the lines when they are read, or None.
 
-        A lazy provider tokenises the lines of a batch when their trees are requested.
+        Otherwise, a lazy provider tokenises a batch's lines when their trees are requested.
         """
         if self.pipeline and self.pipeline.config.splits_parsers_words:
             return self.stanza

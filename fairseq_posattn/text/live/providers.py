@@ -37,10 +37,9 @@ __all__ = ["PROVIDERS", "SegmentedLine", "Sentence", "TreeProvider", "register"]
 class TreeProvider:
     """The base class of tree providers. A subclass must define only `name` and `parsed`.
 
-    lazy: if True, `parsed` is called with the lines of each batch when the batch is created, in
-        any order, perhaps with lines of later batches of new text; such a provider can also parse
-        binarised data without trees. If False, `parsed`
-        is called with new lines as they are read, in order.
+    lazy: if True, `parsed` is called when a batch is created, with its lines in any order and, for
+        new text, perhaps lines of later batches; such a provider can also parse binarised data
+        without trees. If False, `parsed` is called with new lines as they are read, in order.
     """
 
     name: ClassVar[str]

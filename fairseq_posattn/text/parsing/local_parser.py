@@ -36,7 +36,7 @@ FILE = "local.pt"
 WIDTH, HIDDEN = 32, 128
 KINDS = 5  # features of a word
 ROOT, EDGE, FIRST = KINDS, KINDS + 1, KINDS + 2  # numbers below KINDS: unknown features
-FREQUENT = 20  # a word that occurs so often in training and never has children has none
+FREQUENT = 20  # a word that occurs this often in training, always without children, gets none
 LARGEST = 64, 1_500_000  # sentences of a batch, and the number of their triples of words
 WORD_DROPOUT, WINDOW_DROPOUT, RELATION_DROPOUT = 0.25, 0.3, 0.3
 PUNCTUATION = "punct"
@@ -52,7 +52,7 @@ def features(word: str) -> list[str]:
 
 @dataclass
 class Lexicon:
-    """The numbers of features, relations and tags.
+    """The indices of features, relations and tags.
 
     leaves: the frequent words that have no children, and their relations.
     """

@@ -48,10 +48,10 @@ def train_local(trees: Sequence[Sentence], folder: Path, updates: int) -> None:
 
 
 def with_root(sentence: Sentence) -> list[int]:
-    """Return a projective tree that begins with an artificial root, also the parent of punctuation.
+    """Return a projective tree with an artificial root, to which outer punctuation is attached.
 
-    As the parent of final punctuation, the root of the sentence would differ from other words, but
-    a window does not show which word is the root.
+    Otherwise, only the root of the sentence would have final punctuation as a child, but a window
+    does not show which word is the root.
     """
     assert sentence.parents and sentence.relations
     tree = projective([0, *sentence.parents])
