@@ -136,5 +136,5 @@ def test_a_sweep_by_the_chosen_score(tmp_path):
     found = main_of(result(tmp_path, "sequence", 20.0), "exact")
     text = write_sweep({("size", 3): 25.0}, found, tmp_path / "sweep", "exact")
     assert text.splitlines()[0] == "| series | value | exact |" and "| 20.00 |" in text
-    with pytest.raises(InputError, match="the file contains no chrF2; delete it"):
+    with pytest.raises(InputError, match="the file contains no chrF2 score; delete it"):
         main_of(tmp_path / "sequence.json", "chrF2")

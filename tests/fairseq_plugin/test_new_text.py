@@ -135,7 +135,7 @@ def test_words_that_are_not_those_of_the_tree(text, tree_model, toy_data, tmp_pa
 @pytest.mark.parametrize(
     ("chosen", "expected"),
     [
-        ([], ["has no tree", "conllu", "none", "--tree-file", "--missing-tree flat"]),
+        ([], ["has no tree", "stanza", "conllu", "--tree-file", "--missing-tree flat"]),
         (["--tree-provider", "conllu"], ["--tree-file"]),
         (["--tree-file", "nowhere.conllu"], ["nowhere.conllu"]),
     ],

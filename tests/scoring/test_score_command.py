@@ -158,7 +158,7 @@ def test_the_same_from_python(files, scored):
     request = ScoreRequest(hypotheses=[files["hyp"]], references=[files["ref"]], samples=20)
     assert as_document(api.score(replace(request, baseline=[files["base"]]))) == found
     for wrong in (replace(request, references=None), replace(request, sgm=["x"])):
-        with pytest.raises(InputError, match="give either --references or --sgm"):
+        with pytest.raises(InputError, match="exactly one of --references and --sgm"):
             api.score(wrong)
 
 
