@@ -82,7 +82,7 @@ def counted(trees: Iterable[Sentence], folder: Path) -> Parser:
 
 
 def local(trees: Iterable[Sentence], folder: Path) -> Parser:
-    """Train the parser of posattn train-parser --kind local, and store it in the folder."""
+    """Train a local parser (posattn train-parser --kind local), and store it in the folder."""
     train_local(list(trees), folder, UPDATES[SMALL.name])
     return LocalParser(ParserSettings("local", model_dir=str(folder))).parse
 
