@@ -119,7 +119,7 @@ def check_values(kind: Any, options: Mapping[str, Any], where: str) -> None:
     known = {name: (one, hint) for name, _, one, hint in named(kind)}
     for name, value in options.items():
         if name not in known:
-            raise InputError(f"{where}.{name} is not an option of {kind.command}")
+            raise InputError(f"{where}.{name} is not an option; see {kind.command} --help")
         one, hint = known[name]
         try:
             field_value(one, str if hint is Path else hint, value, f"{where}.{name}")

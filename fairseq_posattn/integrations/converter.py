@@ -89,7 +89,8 @@ class Converter:
             raise Refused("--adaptive-softmax-cutoff", "train without it")
         if self.cfg.activation_fn not in ACTIVATIONS:
             raise Refused(
-                f"--activation-fn {self.cfg.activation_fn}", f"use one of {', '.join(ACTIVATIONS)}"
+                f"--activation-fn {self.cfg.activation_fn}",
+                f"train with one of {', '.join(ACTIVATIONS)}",
             )
 
     def take(self, parameter: Tensor) -> Array:

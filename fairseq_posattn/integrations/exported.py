@@ -192,8 +192,7 @@ def checked_about(folder: Path) -> About:
     document = read_json(path, REMEDY)
     if "checksum" not in document:
         raise InputError(
-            f"{path} contains no checksums, because the folder was exported by version 0.3.0 or "
-            f"earlier; {REMEDY}"
+            f"{path} contains no checksums, because an earlier version exported it; {REMEDY}"
         )
     about = as_record(About, document, str(path), REMEDY)
     if about.checksum != about.own_checksum():

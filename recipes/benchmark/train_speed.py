@@ -161,7 +161,7 @@ def main() -> None:
     parser = models_parser(
         __doc__.splitlines()[0],
         DEFAULT,
-        "models to measure (default: all mechanisms)",
+        "models to measure (default: most mechanisms)",
     )
     parser.add_argument(
         "--max-tokens", type=int, default=1000, help="pieces per batch (default: %(default)s)"

@@ -1,4 +1,4 @@
-"""Convert constituency trees of the Penn Treebank kind to dependency trees.
+"""Convert Penn Treebank-style constituency trees to dependency trees.
 
 The head of a constituent is found by the rules in HEADS, a reduction of those of Collins (1999) to
 the categories of GeoQuery: the verb heads its clause, an auxiliary depends on its verb, a

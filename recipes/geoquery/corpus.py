@@ -184,7 +184,7 @@ def read_parsed(collector: Collector, count: int) -> list[Sentence]:
 def parsed_words(tree: Sentence, words: Sequence[Word]) -> list[Word]:
     """Return the words with the parser's tree, without its question mark."""
     if tree.words != [*(word.form for word in words), "?"]:
-        raise InputError(f"{tree.where}: the words differ from the question; {PARSE_AGAIN}")
+        raise InputError(f"{tree.where}: the words differ from the question's; {PARSE_AGAIN}")
     parents = [parent - 1 for parent in tree.parents]
     mark = len(words)
     if mark in parents:  # the first of the children of the question mark replaces it
@@ -211,7 +211,7 @@ def example(one: xml.Element, words: Sequence[Word], known: Mapping[str, list[st
 
 
 def nodes_of(parse: xml.Element) -> Iterator[tuple[int, str]]:
-    """Yield node and kind of each name of a program, from <mrl-parse>."""
+    """Yield the node ID and kind of each name in <mrl-parse>."""
     for node in parse.findall("node"):
         kind, _, production = node.text.partition("->")
         for name in re.findall(r"'[^']*'|[^\s(),'{}]+", production):

@@ -71,7 +71,7 @@ def chosen(dataset, split: str, numbers: list[int] | None, first: int, end: int)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="data folder of fairseq-preprocess")
+    parser.add_argument("data", type=Path, help="data folder from fairseq-preprocess")
     parser.add_argument(
         "--path",
         type=Path,

@@ -117,7 +117,7 @@ def measure(data: Path, path: Path, counts: dict, splits: list[str], cpu: bool =
 def main() -> None:
     """Print the perplexities, and write them to --json."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="data folder of fairseq-preprocess")
+    parser.add_argument("data", type=Path, help="data folder from fairseq-preprocess")
     parser.add_argument("--path", type=Path, required=True, help="checkpoint to evaluate")
     parser.add_argument("--counts", type=Path, required=True, help="counts.json of prepare.py")
     parser.add_argument(

@@ -1,8 +1,8 @@
 """Language models on PTB or WikiText-2: create the data, and compare with published perplexities.
 
 `prepare.sh lm --from DIR` needs a folder with ptb.{train,valid,test}.txt or
-wiki.{train,valid,test}.tokens, plain or compressed. Options of prepare.py may follow after --, such
-as --words N for a trial with about N words of training data.
+wiki.{train,valid,test}.tokens, plain or compressed. Options of prepare.py, such as
+--words N for a trial with about N words of training data, may follow --.
 """
 
 from __future__ import annotations

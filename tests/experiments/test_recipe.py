@@ -139,7 +139,7 @@ def test_a_size_of_all_recipes(tmp_path, name):
         ),
         ("[corpus]", 'evaluation.subsets.test = "a"\n[corpus]', "expected a list"),
         ("[corpus]", "[corpus]\nprepare.symbols = 0", "prepare.symbols is 0, expected at least 1"),
-        ("[corpus]", "[corpus]\nprepare.symbol = 9", "symbol is not an option of posattn prepare"),
+        ("[corpus]", "[corpus]\nprepare.symbol = 9", "symbol is not an option; see posattn"),
         (
             "[corpus]",
             '[corpus]\nprepare.parser = "x"',
