@@ -268,11 +268,11 @@ class Content:
                 raise InputError(f"the entry '{row.title}' of models has no {lacking}")
             if row.size not in (self.sizes or [""]):
                 raise InputError(
-                    f"the model '{row.title}' has the size '{row.size}', expected one of: "
-                    + " ".join(self.sizes)
+                    f"the model '{row.title}' has the size '{row.size}'; recipe.toml defines: "
+                    + (" ".join(self.sizes) or "no sizes")
                 )
             if row.system in seen:
-                raise InputError(f"two models of one size are called '{row.title}'; rename one")
+                raise InputError(f"'{row.title}' names two models of the same size; rename one")
             seen.add(row.system)
         if presets:
             self.check_corpus()

@@ -1,4 +1,4 @@
-"""Translate raw text with an exported model, without torch and fairseq.
+"""Translate raw text with an exported model, without torch or fairseq.
 
 The folder of an exported model contains the CTranslate2 model, prepare.json, the segmentation model
 and exported.json, which records checksums and the result of verifying the export.

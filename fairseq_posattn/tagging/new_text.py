@@ -22,7 +22,7 @@ class Untagged(Protocol):
     words: list[str]
 
     def tagged(self, tags: Sequence[str]) -> str:
-        """Return the original text with tags."""
+        """Return the output text with tags."""
 
 
 @dataclass

@@ -103,8 +103,6 @@ def project_spans(
     the word of the previous piece. A piece without characters is assigned to the next word.
     """
     counts = [0] * len(words)
-    if pieces and not words:
-        raise TreeError(f"there are {len(pieces)} pieces, but no words; parse the line again")
     first = chosen = 0  # the words before `first` end before the piece starts
     for begin, end in pieces:
         while first < len(words) - 1 and words[first][1] <= begin:
@@ -195,6 +193,8 @@ def project_line(sentence: Sentence, line: str, pieces: Sequence[Span], where: s
     parents = checked_parents(sentence, where)
     tokens = sentence.tokens
     match(line, tokens, where)
+    if pieces and not tokens:
+        raise TreeError(f"{where}: {len(pieces)} pieces, but no words; parse the line again")
     return project_spans(parents, word_spans(tokens, sentence.words_of_token), pieces)
 
 

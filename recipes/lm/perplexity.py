@@ -119,7 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, help="data folder from fairseq-preprocess")
     parser.add_argument("--path", type=Path, required=True, help="checkpoint to evaluate")
-    parser.add_argument("--counts", type=Path, required=True, help="counts.json of prepare.py")
+    parser.add_argument("--counts", type=Path, required=True, help="counts.json from prepare.py")
     parser.add_argument(
         "--split",
         nargs="+",

@@ -89,7 +89,7 @@ def test_a_size_of_all_recipes(tmp_path, name):
         ("updates = 10", "updates = 0", "sizes.base.updates is 0, expected at least 1"),
         ("batch_tokens = 100", "", "sizes.base.batch_tokens is missing"),
         ('[sizes.base]\narch = "_tiny"', "[sizes.mine]", "sizes.mine.arch is missing"),
-        ('size = "base"', 'size = "big"', "has the size 'big', expected one of: base"),
+        ('size = "base"', 'size = "big"', "the size 'big'; recipe.toml defines: base"),
         (
             'model = "sequence"',
             'model = "sequence"\ntrees = "straight"',
@@ -109,7 +109,7 @@ def test_a_size_of_all_recipes(tmp_path, name):
         ('model = "sequence"', 'name = "a"', "source requires models with a preset"),
         ('target = "de"', "", "target is missing; correct the recipe"),
         ('size = "base"', 'size = "base"\nlabel = "a"', "label requires models without a preset"),
-        ('size = "base"', "", "has the size '', expected one of: base"),
+        ('size = "base"', "", "the size ''; recipe.toml defines: base"),
         ('size = "base"', 'size = "base"\n[[models]]\nname = "a"', "'a' of models has no model"),
         ('size = "base"', 'size = "base"\npublished.test = "x"', "expected numbers by test set"),
         ('model = "sequence"', 'model = "straight"', "unknown preset 'straight'; correct"),

@@ -59,7 +59,7 @@ def test_layers_without_mechanisms_stay_as_they_were(name):
 def test_a_batch_without_trees_is_refused(name):
     model = add_attention(random_model(name), "tree_relative")
     outputs(model, batch())
-    with pytest.raises(InputError, match="reads dependency trees, and the batch has none"):
+    with pytest.raises(InputError, match="reads dependency trees, but the batch contains none"):
         outputs(model, batch(), trees=False)
 
 
@@ -74,7 +74,7 @@ def test_an_encoder_alone_reads_its_own_trees():
     found = model.get_encoder()(**{name: given[name] for name in names})[0]
     real = given["attention_mask"].bool()
     torch.testing.assert_close(found[real], right[real])
-    with pytest.raises(InputError, match="reads dependency trees, and the batch has none"):
+    with pytest.raises(InputError, match="reads dependency trees, but the batch contains none"):
         model.get_encoder()(**{name: given[name] for name in names[:2]})
 
 

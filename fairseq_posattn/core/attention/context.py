@@ -78,7 +78,7 @@ class AttentionContext:
         """Return the trees of the batch; raise an InputError if it has none."""
         if self.tree is None:
             raise InputError(
-                "this attention reads dependency trees, and the batch has none; pass "
+                "this mechanism reads dependency trees, but the batch contains none; pass "
                 "tree=SourceTree.from_parents(...) to its AttentionContext"
             )
         return self.tree

@@ -5,7 +5,7 @@
 The equations are Eq. 2 to 4 of He et al. 2021. delta(i,j) = i - j + k, clipped to 0 ... 2k - 1. All
 layers share the vectors P of the relative positions, from which each layer computes K = P W_k and Q
 = P W_q. Either of the last two terms can be disabled; the number of enabled terms then replaces the
-3 in sqrt(3d). No tensor of shape (I, I, d) is needed, because the products of queries with the rows
+3 in sqrt(3d). No tensor of shape (T, T, d) is needed, because the products of queries with the rows
 of K, and of keys with the rows of Q, are gathered by delta. Only the rows for distances that occur
 in the batch are computed.
 

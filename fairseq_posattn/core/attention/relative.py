@@ -2,7 +2,7 @@
 
     s_ij = q_i·(k_j + K[c(i,j)])/sqrt(d),  o_i = sum_j a_ij (v_j + V[c(i,j)]),  c(i,j) = clip(j - i)
 
-K and V are learnt tables of 2r + 1 rows, one pair per layer. A tensor of shape (I, I, d) is not
+K and V are learnt tables of 2r + 1 rows, one pair per layer. A tensor of shape (T, T, d) is not
 needed: the products of a query with all rows are gathered by c, and the weights are summed into 2r
 + 1 buckets before they are multiplied by V.
 

@@ -139,7 +139,7 @@ class PosattnEncoder(TransformerEncoderBase):
 
     @property
     def needs_labels(self) -> set[str]:
-        """Return the kinds of labels that the positions or the self-attention read."""
+        """Return the kinds of labels that the positions and the self-attention read."""
         return self.attention.needs_labels | self.positions.needs_labels
 
     def build_encoder_layer(self, cfg):

@@ -112,8 +112,8 @@ def train_parser(request: TrainingRequest) -> dict[str, float]:
             return before.answer["scores"]
         if is_used(out):
             raise InputError(
-                f"{out}: the folder contains files other than the parser of this treebank, "
-                "language and size; choose another folder, or remove this one"
+                f"{out}: the folder contains files, but no parser trained on this treebank with "
+                "these options; choose another folder, or remove this one"
             )
         work = request.work or Path(f"{out}.work")
         models = work / "models"

@@ -34,7 +34,7 @@ D = WIDTH // HEADS
 def test_a_batch_without_trees_is_refused(name):
     layer = build_self_attention(name, WIDTH, HEADS, relations=9)
     ctx = AttentionContext(5, torch.device("cpu"))
-    with pytest.raises(InputError, match="reads dependency trees, and the batch has none; pass"):
+    with pytest.raises(InputError, match="but the batch contains none; pass"):
         layer(layer.before(torch.rand(5, 2, WIDTH), ctx), ctx)
 
 

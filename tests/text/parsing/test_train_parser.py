@@ -68,7 +68,7 @@ def test_the_folder_is_what_posattn_parse_takes(tmp_path):
     ]
     other = train_toy(given, "--lang", "qen", "--out", out, check=False)
     assert other.returncode == 1
-    assert other.stdout.startswith(f"error: {out}: the folder contains files other than the parser")
+    assert other.stdout.startswith(f"error: {out}: the folder contains files, but no parser")
 
 
 @pytest.mark.long
@@ -165,7 +165,7 @@ def test_what_cannot_be_begun_is_refused(tmp_path, monkeypatch):
     )
     assert "--lang ../en is not a language code" in ended(tmp_path, *files, lang="../en")
     write(tmp_path / "models/resources.json", "{}")
-    assert "the folder contains files other than the parser" in ended(tmp_path, *files)
+    assert "the folder contains files, but no parser" in ended(tmp_path, *files)
     monkeypatch.setitem(sys.modules, "stanza", None)
     assert "pip install 'fairseq_posattn[parse]'" in ended(tmp_path, *files)
 
