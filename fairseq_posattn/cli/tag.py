@@ -91,8 +91,7 @@ class TextTagger:
         task["curve"] = None
         if not Path(task["data"]).is_dir():
             raise InputError(
-                f"{task['data']}: the data folder of this model does not exist; give its new path "
-                "with --data"
+                f"{task['data']}: there is no such folder; give the model's data folder with --data"
             )
         models, _, self.task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
         self.vocabulary = self.task.vocabulary

@@ -59,7 +59,7 @@ def check_limits(options: DataclassInstance) -> None:
         huge = any(type(part) is int and abs(part) > LARGEST for part in parts)
         if huge and ANY_SIZE not in field.metadata:
             raise ValueError(
-                f"{field.name}={shown(value)} is out of range; use a whole number up to {LARGEST:,}"
+                f"{field.name}={shown(value)} is out of range; use a number within ±{LARGEST:,}"
             )
         if limits and not limits.admits(value):
             raise ValueError(f"{field.name}={value}: expected {limits.expected}")

@@ -124,8 +124,8 @@ def check_dataclass(cls: type[Any], options: Any) -> None:
     """Raise a RegistrationError unless Options is a dataclass with valid fields."""
     if not (inspect.isclass(options) and dataclasses.is_dataclass(options)):
         raise RegistrationError(
-            f"{place_of(cls)}: its class Options is not a dataclass; decorate it with "
-            "@dataclass(frozen=True)"
+            f"{place_of(cls)}: its class {getattr(options, '__name__', 'Options')} is not a "
+            "dataclass; decorate it with @dataclass(frozen=True)"
         )
     for field in dataclasses.fields(options):
         fault = fault_of_option(field, kinds_of(options)[field.name])

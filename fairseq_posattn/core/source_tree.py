@@ -237,7 +237,7 @@ def padded_labels(
     if [len(of_words) for of_words in relations] != [len(tree) for tree in parents]:
         raise InputError("relations must contain one number for each word of each sentence")
     if any(not isinstance(k, int) or k < 0 for of_words in relations for k in of_words):
-        raise InputError("relations must be whole numbers from 0 on")
+        raise InputError("relations must be nonnegative integers")
     for row, of_words in enumerate(relations):
         padded[0, row, : len(of_words)] = torch.tensor(of_words).long()
     return padded
@@ -256,8 +256,8 @@ def check_sentences(
         if len(sizes) != len(tree) or sum(sizes) != length:
             raise InputError(
                 f"sentence {row} of the batch has {length} pieces (not counting padding), but its "
-                f"tree has {len(tree)} words with {sum(sizes)} pieces; create the tree and the "
-                "batch from the same segmentation"
+                f"tree has {len(tree)} words, and its list of pieces has {len(sizes)} words with "
+                f"{sum(sizes)} pieces; create all three from the same segmentation"
             )
         if not is_tree(tree):
             raise InputError(

@@ -145,8 +145,8 @@ def make_options(term: Term, options_class: type[Options]) -> Options:
     values: dict[str, Any] = {}
     for key, text in term.options.items():
         if key not in kinds:
-            known = ", ".join(kinds) or "no options"
-            raise SpecificationError(f"'{term.name}' has no option '{key}'; it has: {known}")
+            known = ", ".join(kinds) or "none"
+            raise SpecificationError(f"'{term.name}' has no option '{key}'; its options: {known}")
         values[key] = convert(text, kinds[key], f"{term.name}({key}={text})")
     try:
         options = options_class(**values)

@@ -100,8 +100,8 @@ def check_options(
         shortened = [] if written in exact else [o for o in refused if o.startswith(written)]
         if written in refused or shortened:
             raise InputError(
-                f"{where}.{name} is not allowed in a recipe, because it controls where programs "
-                "write or what code they run"
+                f"{where}.{name} is not allowed in a recipe, because the recipe engine sets it, or "
+                "because it controls where programs write or what code they run"
             )
         for text in map(str, value if isinstance(value, list) else [value]):
             code = written not in SPECIFICATIONS and is_code(text)

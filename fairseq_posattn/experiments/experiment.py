@@ -148,7 +148,7 @@ class Experiment(Workspace):
         for name in chosen:
             if known and name not in known and not self.shell.dry_run:
                 raise InputError(
-                    f"--corpora contains the unknown corpus {name}; choose among {' '.join(known)}"
+                    f"--corpora: {name} is unknown or not prepared; choose among {' '.join(known)}"
                 )
         names = dict.fromkeys(chosen or known or ["CORPUS"])
         return [row.on_corpus(name) for name in names for row in rows]
@@ -188,7 +188,7 @@ class Experiment(Workspace):
 
     def sweep(self, size: str | None, seeds: Seeds) -> None:
         """Train and evaluate a model with several values of an option, and plot the scores."""
-        raise InputError(f"{self.folder}: the recipe has no [sweep] table; add one to its {FILE}")
+        raise InputError(f"{self.folder / FILE} has no [sweep]; add one if the models are presets")
 
     def finished(self, rows: Sequence[Row], seeds: Seeds) -> list[Run]:
         """Train and test all models with all seeds, and return their runs."""

@@ -65,7 +65,7 @@ class Machine:
         if self.gpus is None:
             if not named:
                 raise InputError(
-                    "no GPU is visible; add --cpu (which is slow), or --gpus N with --dry-run"
+                    "no GPU is visible; add --cpu, or --dry-run --gpus N to only print the commands"
                 )
             return named
         if len(named) >= self.gpus:
@@ -73,7 +73,7 @@ class Machine:
         if self.dry_run:
             return [str(k) for k in range(self.gpus)]
         raise InputError(
-            f"--gpus is {self.gpus}, but only {len(named)} GPUs are visible; use fewer"
+            f"--gpus is {self.gpus}, but only {len(named)} GPUs are visible; use fewer, or --cpu"
         )
 
     def world(self) -> int:

@@ -65,7 +65,7 @@ class Corpus:
             raise InputError(f"downloads lists the file '{again}' twice")
         for pattern in self.treebanks.values():
             if not is_plain(pattern.replace("{}", "xx")):
-                raise InputError(f"treebanks lists '{pattern}', expected {PLAIN}, or {{}}")
+                raise InputError(f"treebanks lists '{pattern}', expected {PLAIN} ({{}}: language)")
         check_options("prepare", self.prepare, NOT_PREPARE, PreparationRequest)
 
     @property
@@ -137,7 +137,7 @@ class Row:
         for figures in [self.published] if self.model else self.published.values():
             if not (isinstance(figures, dict) and all(is_of(float, x) for x in figures.values())):
                 by = "test set" if self.model else "corpus and name of the result"
-                raise InputError(f"published is {shown(self.published)}, expected numbers by {by}")
+                raise InputError(f"published is {shown(self.published)}, expected numbers per {by}")
 
     @property
     def all_trees(self) -> list[str]:
@@ -265,7 +265,7 @@ class Content:
         for row in self.models:
             if not row.title or bool(row.model) != presets:
                 lacking = "model" if presets else "name"
-                raise InputError(f"the entry '{row.title}' of models has no {lacking}")
+                raise InputError(f"the [[models]] entry '{row.title}' has no {lacking}")
             if row.size not in (self.sizes or [""]):
                 raise InputError(
                     f"the model '{row.title}' has the size '{row.size}'; recipe.toml defines: "
@@ -294,7 +294,7 @@ class Content:
                     TreeControl.from_tag(trees)  # raises an InputError for unknown trees
             if PARSED in row.all_trees and self.corpus.prepare.get("parser") != "conllu":
                 raise InputError(
-                    f"the model '{row.title}' has trees = \"{PARSED}\", which requires "
-                    'corpus.prepare.parser = "conllu" (otherwise all trees are parsed); leave out '
-                    "trees"
+                    f"the model '{row.title}' has {'trees' if row.trees == PARSED else 'tested'} = "
+                    f'"{PARSED}", which requires corpus.prepare.parser = "conllu" (otherwise all '
+                    "trees are parsed); leave it out"
                 )

@@ -112,8 +112,8 @@ def stored_runs(study: Path) -> list[StoredRun]:
     for run, path in zip(found, paths, strict=True):
         if run.file != path:
             raise InputError(
-                f"{path}: this file contains the record of {run.name}, which would be counted "
-                f"twice; delete the file, or rename it to {run.file.name}"
+                f"{path}: this file contains the record of {run.name}; rename it to "
+                f"{run.file.name}, or delete it if it is a copy"
             )
         seed = [str(run.record.seed)]
         if by_option(run.record.options).get(SEED, seed) != seed:

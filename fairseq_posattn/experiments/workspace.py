@@ -119,7 +119,7 @@ class Workspace:
             found = options_of_size(row.model, size, found)
         elif updates and UPDATES not in found:
             raise InputError(
-                f"{self.name} counts epochs, not updates; replace --updates by -- --max-epoch N"
+                f"{self.name} counts epochs, not updates; replace --updates with -- --max-epoch N"
             )
         if updates:
             found |= {name: updates for name in (UPDATES, TOTAL) if name in found}

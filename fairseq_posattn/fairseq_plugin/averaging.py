@@ -32,7 +32,7 @@ def newest(run: str | os.PathLike, count: int) -> list[Path]:
         found = sorted((int(m[1]), name) for name in names if (m := kind.fullmatch(name)))
         if found:
             break
-    of_kind = " named by updates" if found and kind is BY_UPDATES else ""
+    of_kind = " named by updates" if found and kind is BY_UPDATES else " named by epoch or updates"
     if len(found) < count:
         raise InputError(
             f"{run}: the folder contains {len(found)} checkpoints{of_kind}, but --last requests "

@@ -99,14 +99,14 @@ class StructuredTranslationTask(CompiledTranslation):
             raise InputError(
                 f"the mechanism tree_supervised and --criterion {criterions.NAME} require "
                 "each other; "
-                f"{'add the mechanism' if supervises else 'add the criterion'}, or omit both"
+                f"{'add the mechanism' if supervises else 'add the criterion'}, or omit the other"
             )
         self.supervises = supervises
         self.alignment_weight = getattr(cfg, "alignment_lambda", None)
         decays = getattr(self.cfg, "alignment_updates", 0)  # older checkpoints lack it
         if decays and self.alignment_weight is None:
             raise InputError(
-                "--alignment-updates needs --load-alignments --criterion "
+                "--alignment-updates needs --load-alignments and --criterion "
                 "label_smoothed_cross_entropy_with_alignment; add these options, or omit it"
             )
         return super().build_criterion(cfg, from_checkpoint)

@@ -32,7 +32,7 @@ class SourcePieces(Sequence):
     def __init__(self, prefix: str):
         self.dataset = data_utils.load_indexed_dataset(prefix)
         if self.dataset is None:
-            raise TreeError(f"{prefix}.idx: there is no such file of binarised data")
+            raise TreeError(f"{prefix}.idx: there is no such file; binarise the data again")
 
     def __len__(self) -> int:
         return len(self.dataset)

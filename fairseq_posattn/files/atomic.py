@@ -205,8 +205,8 @@ def folder_written_whole(
         put_back(target)
         if is_used(target) and not replace:
             raise InputError(
-                f"{folder}: the folder already exists; choose another folder, or replace this one "
-                "with --overwrite"
+                f"{folder}: the folder already exists; choose another folder, or delete this one "
+                "(or use --overwrite, if the command supports it)"
             )
         for left in leftovers(target):
             shutil.rmtree(left, ignore_errors=True)

@@ -206,7 +206,7 @@ def _check_keys(
     """Raise a Misfit if a key is unknown or missing."""
     if not issubclass(kind, Open):
         for unknown in sorted(document.keys() - fields.keys()):
-            raise Misfit(f"{inside}{shown(unknown)} is not known to this version")
+            raise Misfit(f"{inside}{shown(unknown)} is not a known key")
     for key, field in fields.items():
         if key not in document and not has_default(field):
             raise Misfit(f"{inside}{key} is missing")

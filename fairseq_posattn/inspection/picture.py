@@ -232,7 +232,7 @@ def refuse_without_tree(
 ) -> None:
     for use in specification.in_layer(layer):
         if use.mechanism.needs_tree and sentence.parents is None:
-            where = f"{sentence.where}: the sentence" if sentence.path else "--sentence"
+            where = f"the sentence at {sentence.where}" if sentence.path else "--sentence"
             raise InputError(
                 f"'{use.mechanism.name}' needs a dependency tree, but {where} has none; use "
                 "--conllu FILE to draw a sentence with a tree"

@@ -154,5 +154,5 @@ def check_numbers(numbers: Sequence[int], count: int, name: str) -> None:
         if not 0 <= number < count:
             raise InputError(
                 f"{name} has {count:,} sentences, but none with the number {number}; "
-                f"choose from 0 to {count - 1}, as in S-{count - 1}"
+                f"choose from 0 to {count - 1}, as in fairseq's S-{count - 1}"
             )

@@ -281,7 +281,7 @@ class Converter:
             }
         if name == ALIBI and side == "decoder" and options.sides == "symmetric":
             return {}  # TransformerDecoderSpec enables it
-        raise Refused(f"--{side}-attention '{name}' with these options", f"it supports {KNOWN}")
+        raise Refused(f"--{side}-attention '{name}' or its options", f"it supports {KNOWN}")
 
 
 def mechanisms_of(attention: Any) -> dict[str, Mechanism]:

@@ -143,7 +143,7 @@ def half_of(model: Any, side: str) -> Any:
     if model.config.is_encoder_decoder:
         return model.get_encoder() if side == "encoder" else model.get_decoder()
     if side == "decoder" or getattr(model.config, "is_decoder", False):
-        raise InputError("decoder-only models are not supported; use a model with an encoder")
+        raise InputError("decoders work only in encoder-decoder models; change side or the model")
     return model.base_model
 
 

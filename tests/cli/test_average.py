@@ -63,7 +63,7 @@ def test_by_epoch_where_there_are_none_by_update(tmp_path):
 def test_too_few(tmp_path):
     (tmp_path / "checkpoint1.pt").touch()
     with pytest.raises(
-        InputError, match=r"the folder contains 1 checkpoints, but --last requests 5; .*--last"
+        InputError, match=r"1 checkpoints named by epoch or updates, but --last requests 5; .*last"
     ):
         newest(tmp_path, 5)
     (tmp_path / "checkpoint_1_100.pt").touch()

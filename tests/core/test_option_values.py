@@ -146,7 +146,7 @@ def test_an_error_names_option_value_and_what_is_allowed(text, expected):
 def test_whole_numbers_that_would_allocate_absurd_amounts(text, shown):
     with pytest.raises(SpecificationError) as error:
         options_of(f"every({text})")
-    expected = "is out of range; use a whole number up to 65,536"
+    expected = "is out of range; use a number within ±65,536"
     assert str(error.value) == f"every: {shown} {expected}"
 
 
@@ -165,7 +165,7 @@ def test_absurd_numbers_of_layers_and_heads(numbers):
     [
         (
             "relative(max=999999999999)",
-            "max=999999999999 is out of range; use a whole number up to 65,536",
+            "max=999999999999 is out of range; use a number within ±65,536",
         ),
         ("convolved_1d(t=60000)", "t=60000 is too large, .*the number of parameters grows with t²"),
         ("direct_absolute(t=60000)", "use a t up to 4,096"),

@@ -138,7 +138,7 @@ def test_a_specification_that_cannot_work_is_refused():
         build_self_attention("", 65, 4)
     with pytest.raises(InputError, match="heads=0 is too small; use at least one"):
         build_self_attention("", 64, 0)
-    with pytest.raises(InputError, match="layer=3 does not exist; with layers=1, use 0 to 0"):
+    with pytest.raises(InputError, match=r"layer=3 is out of range; it must .* less than layers=1"):
         build_self_attention("window", 64, 4, layer=3)
     built = build_self_attention("window@0-2", 64, 4, layer=3, layers=6, dropout=0.1)
     assert not built.mechanisms and built.dropout_module.p == 0.1

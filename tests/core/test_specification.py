@@ -39,7 +39,7 @@ def test_attention_in_canonical_form(text, canonical):
             "windoww",
             "no attention mechanism is called 'windoww'; the nearest of 29 names are window, ",
         ),
-        ("relative(size=3)", "'relative' has no option 'size'; it has: max, shared_heads"),
+        ("relative(size=3)", "'relative' has no option 'size'; its options: max, shared_heads"),
         ("relative(max=0)", "max=0: expected at least 1"),
         ("relative(max=3, max=4)", "'max' occurs twice"),
         ("relative(max)", "cannot read 'max' in 'relative(max)': expected option=value"),

@@ -169,7 +169,7 @@ def test_runs_that_differ_are_not_pooled(recipe, values, message):
         (
             "relative.base.seed3",
             {},
-            "this file contains the record of relative.base.seed1, which would",
+            "this file contains the record of relative.base.seed1; rename it",
         ),
         ("relative.base.seed3", {"seed": 3, "options": ["--seed", "1"]}, "seed is 3, but the opti"),
         ("z", {"name": "../../x/evil"}, 'name is "../../x/evil", expected a plain name'),

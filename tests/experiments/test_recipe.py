@@ -84,7 +84,7 @@ def test_a_size_of_all_recipes(tmp_path, name):
     ("old", "new", "message"),
     [
         ('title = "Small"', "", "title is missing; correct the recipe"),
-        ('title = "Small"', 'titel = "x"', '"titel" is not known to this version'),
+        ('title = "Small"', 'titel = "x"', '"titel" is not a known key'),
         ("updates = 10", 'updates = "10"', 'sizes.base.updates is "10", expected a whole number'),
         ("updates = 10", "updates = 0", "sizes.base.updates is 0, expected at least 1"),
         ("batch_tokens = 100", "", "sizes.base.batch_tokens is missing"),
@@ -110,8 +110,8 @@ def test_a_size_of_all_recipes(tmp_path, name):
         ('target = "de"', "", "target is missing; correct the recipe"),
         ('size = "base"', 'size = "base"\nlabel = "a"', "label requires models without a preset"),
         ('size = "base"', "", "the size ''; recipe.toml defines: base"),
-        ('size = "base"', 'size = "base"\n[[models]]\nname = "a"', "'a' of models has no model"),
-        ('size = "base"', 'size = "base"\npublished.test = "x"', "expected numbers by test set"),
+        ('size = "base"', 'size = "base"\n[[models]]\nname = "a"', "entry 'a' has no model"),
+        ('size = "base"', 'size = "base"\npublished.test = "x"', "expected numbers per test set"),
         ('model = "sequence"', 'model = "straight"', "unknown preset 'straight'; correct"),
         (
             'model = "sequence"\nsize = "base"',

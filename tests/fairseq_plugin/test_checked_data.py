@@ -134,7 +134,7 @@ def test_a_training_names_the_damaged_file_and_the_dictionary(toy_data, tmp_path
     [
         ("a 3\nb\n", 2, "expected a symbol, a space and a number, found 'b'"),
         ("a 3\nb \u0661\n", 2, "expected a symbol, a space and a number"),
-        ("a 3\nb 2\na 1\n", 3, "the symbol 'a' occurs a second time"),
+        ("a 3\nb 2\na 1\n", 3, "'a' is listed twice or is a special symbol"),
         (b"a 3\nb\xff 2\n", 2, "the line is not UTF-8"),
     ],
 )

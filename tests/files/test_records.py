@@ -72,9 +72,9 @@ def test_defaults_stand_in_for_what_is_missing():
         ({"inner": {}}, "inner.name is missing"),
         ({"inner": {"name": "../x"}}, 'inner.name is "../x", expected a name without a folder'),
         ({"inner": {"name": "x", "kind": "c"}}, 'inner.kind is "c", expected a or b'),
-        ({"inner": {"name": "x", "new": 1}}, 'inner."new" is not known to this version'),
+        ({"inner": {"name": "x", "new": 1}}, 'inner."new" is not a known key'),
         ({"parts": [{"name": "x"}, 1]}, r"parts\[1\] is 1, expected an object"),
-        ({"new": "x" * 999}, '"new" is not known to this version'),
+        ({"new": "x" * 999}, '"new" is not a known key'),
         ({"use": "x" * 999}, r'use is "xxx.{0,40}\.\.\., expected'),
     ],
 )

@@ -182,7 +182,7 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
         (["tree_relative", "--sentence", "a b"], "'tree_relative' needs a dependency tree, but "
          "--sentence has none; use --conllu FILE to draw a sentence with a tree"),
         (["tree_relative", "--conllu", "a.conllu", "--number", 2],
-         "a.conllu:7: the sentence has none; use --conllu FILE to draw a sentence with a tree"),
+         "the sentence at a.conllu:7 has none; use --conllu FILE to draw a sentence with a tree"),
         (["window", "--conllu", "a.conllu", "--number", 3],
          "a.conllu has 3 sentences, so --number 3, which counts from 0, is too large"),
         (["window", "--number", 1], "give the file with --conllu"),

@@ -202,7 +202,7 @@ def test_why_mechanisms_are_refused():
 def test_what_cannot_be_given_mechanisms(monkeypatch):
     with pytest.raises(InputError, match="side='both' does not exist; choose encoder or decoder"):
         add_attention(random_model("Bart"), "relative", side="both")
-    with pytest.raises(InputError, match="decoder-only models are not supported"):
+    with pytest.raises(InputError, match="decoders work only in encoder-decoder models"):
         add_attention(random_model("Bert"), "relative", side="decoder")
     model = add_attention(random_model("Bart"), "relative")
     with pytest.raises(InputError, match=r"the encoder of this .* already has mechanisms"):

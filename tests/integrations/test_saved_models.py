@@ -133,7 +133,7 @@ def test_weights_that_are_stored_twice(tmp_path):
 ENTRY = {"specification": "relative(max=3)", "layers": None}
 DAMAGED = {
     "no object": ("x", 'the document is "x", expected an object'),
-    "another side": ({"both": ENTRY}, '"both" is not known'),
+    "another side": ({"both": ENTRY}, '"both" is not a known key'),
     "no specification": ({"encoder": {"layers": None}}, "encoder.specification is missing"),
     "an unknown name": ({"encoder": {**ENTRY, "specification": "x"}}, "is called 'x'"),
     "a layer beyond": ({"encoder": {**ENTRY, "layers": [7]}}, "there is no layer 7"),
@@ -151,7 +151,7 @@ DAMAGED = {
     ),
     "128 GB": (
         {"encoder": {**ENTRY, "specification": "relative(max=999999999)"}},
-        "max=999999999 is out of range; use a whole number up to ",
+        "max=999999999 is out of range; use a number within ",
     ),
 }
 

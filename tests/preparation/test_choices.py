@@ -67,7 +67,7 @@ def test_a_missing_segmenter(folder):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"new": 1}, '"new" is not known to this version'),
+        ({"new": 1}, '"new" is not a known key'),
         ({"source": None}, "source is missing"),
         ({"normalize": "false"}, 'normalize is "false", expected true or false'),
         ({"tokenize": "nltk"}, 'tokenize is "nltk", expected moses or stanza or spaces'),

@@ -384,7 +384,7 @@ def test_a_folder_of_something_else(tmp_path):
     ("about", "message"),
     [
         ("[]", "damaged"),
-        ('{"column": "xpos", "new": 1}', '"new" is not known'),
+        ('{"column": "xpos", "new": 1}', '"new" is not a known key'),
         ('{"column": "deprel"}', "expected upos or xpos"),
         ('{"max_words": 0}', "expected at least 1"),
     ],

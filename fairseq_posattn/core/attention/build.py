@@ -225,15 +225,15 @@ def build_self_attention(
         raise InputError(f"heads={heads} is too small; use at least one attention head")
     if not 0 <= layer < layers:
         raise InputError(
-            f"layer={layer} does not exist; with layers={layers}, use 0 to {layers - 1}"
+            f"layer={layer} is out of range; it must be at least 0 and less than layers={layers}"
         )
     read = AttentionSpecification(specification)
     shape = AttentionShape(heads, width // heads, max_positions, relations)
     read.check(layers, shape)
     if read.needs_labels and relations <= UNKNOWN_LABEL:
         raise InputError(
-            f"'{read}' reads dependency relations; pass the size of their vocabulary as "
-            f"relations=..., including the {UNKNOWN_LABEL} special symbols before the first one"
+            f"'{read}' reads dependency relations; pass relations=N, the number of different "
+            f"relations plus {UNKNOWN_LABEL}, because their indices start at {UNKNOWN_LABEL}"
         )
     rate = nn.Dropout(dropout) if dropout else None
     return MultiheadSelfAttention(width, heads, read.build(layer, shape), rate)

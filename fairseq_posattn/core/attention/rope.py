@@ -52,7 +52,7 @@ class Rope(QKVTransform):
     def check(cls, options: RopeOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
         if shape.head_width % 2:
             raise ValueError(
-                f"it needs an even head width, but each head has the width {shape.head_width}; "
+                f"it needs an even head width, but the head width is {shape.head_width}; "
                 "change the number of heads or the width of the model"
             )
 

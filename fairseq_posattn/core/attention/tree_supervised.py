@@ -77,7 +77,7 @@ class TreeSupervised(KeyBias, Supervised, WeightChange):
             ):
                 name = other.mechanism.name
                 raise ValueError(
-                    f"it cannot be combined with '{name}' in a layer; use only one of them"
+                    f"it needs one key per piece, but '{name}' has more; change or omit the latter"
                 )
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:

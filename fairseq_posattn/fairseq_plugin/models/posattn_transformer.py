@@ -163,7 +163,7 @@ def refuse_preset_under_hydra(name: str | None) -> None:
     if HydraConfig.initialized() and name not in (None, "posattn_transformer"):
         raise InputError(
             f"model._name={name}: fairseq-hydra-train does not support the presets of --arch; "
-            "use model=structural size=wmt_en_de with --config-dir "
+            "use a configuration, such as model=structural size=wmt_en_de, with --config-dir "
             "fairseq_posattn/fairseq_plugin/config"
         )
 

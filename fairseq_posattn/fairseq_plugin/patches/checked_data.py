@@ -167,7 +167,7 @@ def checked_dictionary(add_from_file, self, f):
             )
         if match["symbol"] in known and not match["flag"]:
             raise InputError(
-                f"{f}:{number}: the symbol '{match['symbol']}' occurs a second time; {AGAIN}"
+                f"{f}:{number}: '{match['symbol']}' is listed twice or is a special symbol; {AGAIN}"
             )
         known.add(match["symbol"])
     return add_from_file(self, SimpleNamespace(readlines=lambda: lines))  # acts as an open file

@@ -73,8 +73,8 @@ def with_one_dictionary(build_model, task, cfg, from_checkpoint=False):
             raise
     raise InputError(
         f"--share-all-embeddings needs a joined dictionary, but {task.cfg.data} has two; binarise "
-        "the data with --joined-dictionary (posattn prepare does so without --separate), or omit "
-        "--share-all-embeddings"
+        "the data with --joined-dictionary (posattn prepare does so unless --separate is given), "
+        "or omit --share-all-embeddings"
     )
 
 

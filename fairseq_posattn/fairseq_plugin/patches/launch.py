@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 UNTRIED = "POSATTN_UNTRIED"  # if it is 1, untested options are allowed
 
 AS_ONE = (
-    "to train one model with all of them, pass --distributed-world-size {n} to each, and on CPUs "
+    "to train one model with all processes, pass --distributed-world-size {n} to each, and on CPUs "
     "also --distributed-backend gloo --ddp-backend legacy_ddp"
 )
 

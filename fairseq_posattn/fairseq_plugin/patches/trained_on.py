@@ -125,8 +125,8 @@ def check_control(task, asked: str | None) -> None:
     if control.tag != (stored or "own"):
         raise InputError(
             f"--tree-control {asked} applies to sentences without stored trees, but the data in "
-            f"{folder_of(task)} have trees of the control '{stored or 'own'}'; omit this option, "
-            f"or prepare data with posattn prepare --control {control.kind}"
+            f"{folder_of(task)} have trees of the control '{stored or 'own'}'; omit this option or "
+            f"run posattn prepare --control {control.kind} with the same --flip and --control-seed"
         )
 
 

@@ -595,5 +595,5 @@ def test_distances_are_dropped_in_training_only():
 
 
 def test_a_head_of_odd_width_has_no_pairs():
-    with pytest.raises(ValueError, match="an even head width, but each head has the width 5"):
+    with pytest.raises(ValueError, match="an even head width, but the head width is 5"):
         AttentionSpecification("rope").check(1, AttentionShape(2, 5))

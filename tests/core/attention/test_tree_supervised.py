@@ -188,7 +188,7 @@ def supervised_loss(module, x, ctx):
         ("tree_supervised@0 + window@0", "'window' hides from head 0 words that 'tree_supervised'"),
         ("tree_supervised(heads=1|2)@0 + window(heads=2|3)@0", "'window' hides from head 2 words"),
         ("tree_supervised@0 + alibi(sides=one_sided)@0", "'alibi' hides from head 0 words"),
-        ("tree_supervised@0 + window(across=3)@0", "cannot be combined with 'window'"),
+        ("tree_supervised@0 + window(across=3)@0", "needs one key per piece, but 'window' "),
     ],
 )
 def test_refused(specification, message):
