@@ -219,8 +219,8 @@ def join(work: LineWork, combine: Combine = concatenate_all) -> list[Answer]:
             work.marker(k).unlink(missing_ok=True)
         others = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
         raise InputError(
-            f"{work.marker(damaged[0]).with_suffix('')}{others}: the outputs of this shard are "
-            "missing or damaged; run the same command again to process it again"
+            f"{work.marker(damaged[0]).with_suffix('')}{others}: shard outputs are missing or "
+            "damaged; run the same command again to recreate them"
         )
     combine([work.part(k).outputs for k in range(len(work.shards))], step.outputs)
     answers = [record.answer for record in records if record]

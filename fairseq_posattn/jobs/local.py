@@ -34,8 +34,8 @@ def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -
             if deaths == 3:
                 raise InputError(
                     "workers were killed three times in a row before they finished a shard, "
-                    "perhaps because memory ran out; run the same command with fewer --workers or "
-                    "a smaller --max-words to resume"
+                    "perhaps because memory ran out; run the same command with fewer --workers to "
+                    "resume, or start again with a smaller --max-words"
                 ) from None
             logging.warning("a worker was killed; retrying the unfinished shards")
 

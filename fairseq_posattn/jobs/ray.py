@@ -56,8 +56,8 @@ def connect(ray) -> None:
         if address:
             said = " ".join(str(error).split())[:150]
             raise InputError(
-                f"RAY_ADDRESS={address}: no Ray cluster responds at this address ({said}); start "
-                "it, or set another address"
+                f"RAY_ADDRESS={address}: cannot connect to a Ray cluster at this address ({said}); "
+                "start one there, or set another address"
             ) from error
         own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         own["_system_config"] = {"task_oom_retries": RETRIES}  # unlimited by default
@@ -109,7 +109,7 @@ class RayRun:
         self.without_node_since = self.without_node_since or now
         if now - self.without_node_since >= SECONDS_TO_WAIT_FOR_A_NODE:
             raise InputError(
-                f"no node of the Ray cluster has {self.needs['memory'] >> 30} GB of memory and "
+                f"no node of the cluster has a CPU, {self.needs['memory'] >> 30} GB of memory and "
                 f"{self.needs['GPU']} GPUs for a worker, and none joined it within "
                 f"{SECONDS_TO_WAIT_FOR_A_NODE} seconds; request less with --memory-gb and --gpus"
             )

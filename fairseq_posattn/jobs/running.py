@@ -55,7 +55,7 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
             return work
         if len(work.pending()) < len(work.shards) or (work.logs / TASK).exists():
             raise InputError(
-                f"{folder}: this {step.name} was started with other options "
+                f"{folder}: this {step.name} was started with other options or inputs "
                 f"({difference(work, key or {})}); run the same command as before, or remove the "
                 "folder to start again"
             )

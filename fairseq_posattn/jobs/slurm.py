@@ -224,7 +224,7 @@ def sbatch(
     if done.returncode:
         queued = f"; job {array}, which processes the shards, continues" if array else ""
         raise InputError(
-            f"sbatch refused {script} with exit code {done.returncode}; see its message "
+            f"sbatch failed to submit {script} (exit code {done.returncode}); see its message "
             f"above{queued}"
         )
     return job_id(done.stdout)

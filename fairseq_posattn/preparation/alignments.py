@@ -132,7 +132,7 @@ def refuse_no_alignment(given: str, answers: Sequence[dict]) -> None:
     if not any(answer["aligned"] for answer in answers):
         raise InputError(
             f"{given}: no sentence has an alignment; write alignments such as 0-0 2-1, or leave "
-            "out --alignments"
+            "out --alignments (or --align)"
         )
 
 

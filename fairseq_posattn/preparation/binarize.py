@@ -93,13 +93,13 @@ def check_options(args: Namespace) -> None:
     refuse_separator("--destdir", args.destdir, ":")
     if not all(languages(args)):
         raise InputError(
-            "a language is missing; give both with --source-lang and --target-lang, as in the "
-            "suffixes of the files"
+            "a language is missing; give the suffixes of the text files with --source-lang and, "
+            "unless --only-source is set, --target-lang"
         )
     if args.dataset_impl != "mmap":
         raise InputError(
-            f"--dataset-impl {args.dataset_impl} is not supported, because tree files need mmap; "
-            "omit this option"
+            f"--dataset-impl {args.dataset_impl} is not supported; omit this option to write the "
+            "default format, mmap"
         )
     refuse_file(Path(args.destdir))
     if args.overwrite:

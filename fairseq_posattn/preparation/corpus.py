@@ -71,8 +71,8 @@ class Treebanks:
                 )
         elif bool(target) == (self.target_comment is not None):
             raise InputError(
-                "--treebank needs translations; specify either a comment with --target-comment, "
-                "or treebanks with --target-treebank"
+                "--treebank needs exactly one source of translations; specify a comment with "
+                "--target-comment, or treebanks with --target-treebank"
             )
         elif target not in (0, source):
             raise InputError(

@@ -43,8 +43,8 @@ def align_texts(texts: Sequence[str], outputs: Sequence[str]) -> None:
         if ended.returncode:
             said = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
             raise InputError(
-                f"eflomal cannot align {texts[0]} and {texts[1]} ({said[-1]}); free some memory "
-                "and disk space, and run the same command again"
+                f"eflomal cannot align {texts[0]} and {texts[1]} ({said[-1]}); solve this problem, "
+                "for example by freeing memory or disk space, and run the same command again"
             )
         same_number_of_lines([texts[0], *partials])
 

@@ -81,12 +81,12 @@ class PreparationRequest:
     def check_options(self) -> None:
         """Raise an InputError if options are missing or contradict each other."""
         if not self.corpus.train and not self.treebanks.treebank:
-            raise UsageError("the following arguments are required: --train, or --treebank")
+            raise UsageError("one of the following arguments is required: --train, --treebank")
         if self.treebanks.treebank:
             self.refuse_beside_treebanks()
         if self.tokenizer == "stanza" and self.settings.parser != "stanza":
             raise InputError(
-                "--tokenize stanza requires --parser stanza; choose --tokenize spaces or moses"
+                "--tokenize stanza (the default) requires --parser stanza; choose spaces or moses"
             )
         if self.data.alignments and self.data.align:
             raise InputError(
@@ -103,7 +103,7 @@ class PreparationRequest:
         }
         if wrong := next((name for name, given in named.items() if given), None):
             raise InputError(
-                f"{wrong} contradicts --treebank, which provides texts and words; omit this option"
+                f"{wrong} contradicts --treebank, which provides texts and words; omit one of them"
             )
 
     @property

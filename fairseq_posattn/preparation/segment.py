@@ -124,8 +124,8 @@ def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2
     counts = Counter(word for path in texts for line in read_lines(path) for word in line.split())
     if not any(len(word) > 1 for word in counts):
         raise InputError(
-            f"{', '.join(texts)}: every word is a single character, so there is nothing to learn; "
-            "use a text with longer words"
+            f"{', '.join(texts)}: no word has more than one character, so there is nothing to "
+            "learn; use a text with longer words"
         )
     listed = [f"{word} {count}" for word, count in counts.items()]
     # hide the progress bar of subword-nmt in logs

@@ -216,13 +216,13 @@ class SentenceEncoder:
         for line, ids in zip(lines, tokens, strict=True):
             if len(ids) < 2:
                 raise InputError(
-                    f"the sentence '{visible(line.text)}' has no pieces; remove it from the files "
-                    "of the tasks"
+                    f"the sentence '{visible(line.text)}' has no pieces; remove it from the tasks "
+                    "or treebanks"
                 )
             if len(ids) > longest:
                 raise InputError(
                     f"the sentence '{line.text[:60]}...' has {len(ids)} pieces, but the model "
-                    f"accepts at most {longest}; remove it from the files of the tasks"
+                    f"accepts at most {longest}; remove it from the tasks or treebanks"
                 )
         unknown = sum(int(ids.eq(self.task.source_dictionary.unk()).sum()) for ids in tokens)
         share = unknown / max(1, sum(len(ids) - 1 for ids in tokens))

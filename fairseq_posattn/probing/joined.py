@@ -22,7 +22,7 @@ from fairseq_posattn.probing.results import (
 from fairseq_posattn.probing.tasks import TASKS
 
 Hits = NDArray[np.float64]  # runs x sentences: share of seeds with the correct label
-OF_TREEBANK = {"sha256": "files", "first": "--first", "rank": "--rank"}
+OF_TREEBANK = {"sha256": "their files", "first": "--first", "rank": "--rank"}
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class Results:
             for key in ("classifier", "pooling") if one.accuracies else ():
                 if getattr(one, key) != getattr(first, key):
                     raise InputError(
-                        f"{path}: the {key} is {getattr(one, key)}, but {paths[0]} has "
-                        f"{getattr(first, key)}; probe both models with the same options"
+                        f"{path}: the {key} is {getattr(one, key)}, but {getattr(first, key)} in "
+                        f"{paths[probes.index(first)]}; probe both models with the same options"
                     )
             for name, task in one.tasks.items():
                 if self.tasks.setdefault(name, task) != task:
                     raise InputError(
-                        f"{path}: the sentences of {name} differ from those in {paths[0]}; probe "
-                        "both models on the same folder of tasks"
+                        f"{path}: the sentences of {name} differ from those in the first file with "
+                        "this task; probe both models on the same folder of tasks"
                     )
         refuse_other_treebanks(self.probes, paths)
         refuse_repeated(self.probes, paths)
@@ -128,7 +128,7 @@ def refuse_other_treebanks(probes: Sequence[Probes], paths: Sequence[str]) -> No
         for name, what in OF_TREEBANK.items():
             if getattr(treebank, name) != getattr(first, name):
                 raise InputError(
-                    f"{path}: words were probed with different {what} than in {where}; probe both "
+                    f"{path}: the word probes differ in {what} from those in {where}; probe both "
                     "models with the same options"
                 )
 

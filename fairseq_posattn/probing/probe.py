@@ -60,7 +60,7 @@ class Probing:
         pipeline, folder = encoder.pipeline, self.request.cache / "parsed"
         if pipeline is None or pipeline.config.parser.parser != "stanza":
             raise InputError(
-                f"{encoder.data}: the training data were not parsed with stanza; {remedy}"
+                f"{encoder.data}: posattn prepare did not parse these data with stanza; {remedy}"
             )
         text, out = folder / f"{name}.txt", folder / f"{name}.conllu.xz"
         with written_whole(text) as file:

@@ -17,7 +17,7 @@ TOP, ALL, MIX = "top", "all", "mix"
 def layer(text: str) -> str:
     number = plain_number(text)
     if text not in (TOP, ALL, MIX) and (number is None or number < 0):
-        raise ArgumentTypeError(f"expected a number, top, all or mix, found '{text}'")
+        raise ArgumentTypeError(f"expected 0 or a larger number, top, all or mix, found '{text}'")
     return text
 
 
@@ -148,7 +148,7 @@ class ProbeRequest:
                 "there is nothing to probe or show; use --path, --vectors or --results"
             )
         if (self.path or self.vectors) and not ((self.tasks or self.heads) and self.json):
-            raise InputError("options are missing; add --json FILE, and --tasks FOLDER or --heads")
+            raise InputError("--path and --vectors require --json FILE, and --tasks or --heads")
         if self.path and not self.data:
             raise InputError("DATA is missing; give the training data of the models before --path")
         if self.heads and (self.tasks or self.vectors or self.trees):

@@ -70,7 +70,7 @@ class Accuracy(OfModel):
         if len(packed) * 8 < sentences:
             raise InputError(
                 f"{where} contains {len(packed) * 8} bits, but the test set has {sentences} "
-                f"sentences; {AGAIN}"
+                "sentences"
             )
         return np.unpackbits(packed, count=sentences).astype(np.float64)
 

@@ -48,15 +48,15 @@ class LabelledTask:
         for number, example in enumerate(examples, start=1):
             if example.label not in labels:
                 raise InputError(
-                    f"{path}:{number}: the label '{example.label}' does not occur in train; write "
-                    "the file again, or remove the line"
+                    f"{path}:{number}: the label '{example.label}' does not occur in train; "
+                    "recreate the file, or remove the line"
                 )
         splits = np.array([example.split for example in examples])
         self.places = {split: np.flatnonzero(splits == split) for split in SPLITS}
         if missing := [split for split, places in self.places.items() if not len(places)]:
             raise InputError(
-                f"{path}: {NAMES[missing[0]]} ({missing[0]}) contains no sentences; make the file "
-                "again"
+                f"{path}: {NAMES[missing[0]]} ({missing[0]}) contains no sentences; recreate the "
+                "file"
             )
         self.numbers = np.array([labels[example.label] for example in examples])
         train, dev, test = (self.numbers[self.places[split]] for split in SPLITS)

@@ -57,7 +57,7 @@ def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:
             test = f" on {system.test}" if system.test else ""
             raise InputError(
                 f"{path}: {system.system}{test} is also in {other}; score all runs of a system "
-                "together (posattn score RUN1 RUN2 ... --json FILE), or give each file its --name"
+                "together (posattn score RUN1 RUN2 ... --json FILE), or give each its own --name"
             )
         found[key] = path, system
     return [system for _, system in found.values()]

@@ -158,7 +158,7 @@ class LearntNumber(Open):
 
     def __post_init__(self) -> None:
         if len(self.values) != max(1, len(self.heads)):
-            raise InputError(f"there are {len(self.values)} values for {len(self.heads)} heads")
+            raise InputError(f"found {len(self.values)} values, expected {max(1, len(self.heads))}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,7 +102,7 @@ def check_parts(prefix: str, words, chars, tags) -> None:
     words_of_chars = ends_until[after] - ends_until[after - chars.sizes]
     for name, lengths in (("tag", tags.sizes), ("char", words_of_chars)):
         if (differs := np.flatnonzero(lengths != words.sizes)).size:
-            raise of_another_set(prefix, name, f"different words in sentence {differs[0] + 1}")
+            raise of_another_set(prefix, name, f"a different length for sentence {differs[0] + 1}")
     if words.sizes.min() < 1 or not ends[after - 1].all():
         raise of_another_set(
             prefix, "char", "a sentence without words, or a word without an end symbol"
@@ -117,8 +117,8 @@ def numbers_of(part) -> np.ndarray:
 def of_another_set(prefix: str, name: str, found: str) -> InputError:
     """Return the error for a file that does not match the words of the same split."""
     return InputError(
-        f"{prefix}.{name}.bin: found {found}, so the file is damaged or does not match "
-        f"{prefix}.word.bin; make the data again with posattn binarize-tagging"
+        f"{prefix}.{name}.bin: found {found}, so the files of this split are damaged or do not "
+        "match; make the data again with posattn binarize-tagging"
     )
 
 
@@ -191,7 +191,7 @@ def read_set(path: str, column: str) -> list[TaggedSentence]:
     if not sentences:
         raise InputError(f"{path}: the file contains no sentences; use another file")
     if not any(tag for sentence in sentences for tag in sentence.tags):
-        raise InputError(f"{path}: no word has a tag in column {column}; choose another --column")
+        raise InputError(f"{path}: no tags found; add tags, or change --column {column} (CoNLL-U)")
     return sentences
 
 

@@ -80,8 +80,8 @@ def two_columns(block: ConlluBlock, column: str) -> TaggedSentence:
         columns = line.split("\t") if "\t" in line else line.split()
         if len(columns) != 2 or not all(columns):
             raise InputError(
-                f"{block.path}:{number}: expected a word and its tag, found {len(columns)} "
-                "columns; write two columns in all lines, or the ten of CoNLL-U"
+                f"{block.path}:{number}: expected a word and its tag, found '{line[:40]}'; "
+                "write two columns in all lines, or the ten of CoNLL-U"
             )
         words.append(checked(columns[0], block.path, number))
         tags.append(None if columns[1] == NO_TAG else checked(columns[1], block.path, number))

@@ -202,7 +202,7 @@ class TaggingTask(FairseqTask):
         if None in parts:
             raise InputError(
                 f"{self.cfg.data}: the folder contains no split '{split}'; choose another one with "
-                "--valid-subset, or create it with posattn binarize-tagging"
+                "--train-subset or --valid-subset, or create it with posattn binarize-tagging"
             )
         check_parts(str(prefix), *parts)
         by_length = str(self.cfg.batches) == "by_length"

@@ -253,5 +253,5 @@ def check_width(found: int, width: int, where: str) -> None:
     if found != width:
         raise InputError(
             f"{where}: the vector has {found} numbers, but the model's embeddings have {width}; "
-            f"use --encoder-embed-dim {found}"
+            f"use --encoder-embed-dim {found}, or download the file again if only this line differs"
         )

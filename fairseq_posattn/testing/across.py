@@ -147,7 +147,7 @@ CHECKS = (
 def it_works_beside_others(specification: str) -> None:
     """Check that the mechanism fulfils the contract together with others, or rejects them."""
     if "@" in specification:
-        raise NotApplicable("this is checked for mechanisms that act in all layers")
+        raise NotApplicable("only mechanisms that act in all layers are checked")
     names = {mechanism.name for mechanism in mechanisms_of(specification)}
     for others in OTHERS:
         together = f"{specification} + {others}"
@@ -181,7 +181,7 @@ def bands_are_the_whole(specification: str) -> None:
     """Check that with a window, banded attention and the full score matrix give the same output."""
     mechanisms = mechanisms_of(specification)
     if not any(m.banded and issubclass(m, ON_SCORES) for m in mechanisms):
-        raise NotApplicable("it does not act on scores in bands (banded = False)")
+        raise NotApplicable("it does not support banded attention (banded = False)")
     if all(m.name != "window" for m in mechanisms):
         specification = f"{WINDOW} + {specification}"
         if not is_allowed(specification):

@@ -45,17 +45,17 @@ def shapes_and_gradients_are_right(specification: str) -> None:
     for what, (tensor, shape) in wanted.items():
         if tensor.shape != shape:
             raise BrokenPromise(
-                f"{what} of {' x '.join(map(str, shape))}",
+                f"{what} of shape {' x '.join(map(str, shape))}",
                 shape_of(tensor),
                 "see the shapes in core/attention/stages.py",
             )
     out.square().sum().backward()
     for name, parameter in module.named_parameters():
         if parameter.grad is None or not torch.isfinite(parameter.grad).all():
-            found = "none" if parameter.grad is None else "nan or infinity"
-            raise BrokenPromise(
-                f"a finite gradient of {name}", found, "use it in a stage, or remove it"
-            )
+            unused = parameter.grad is None
+            look = "use it in a stage, or remove it" if unused else "avoid divisions by zero"
+            found = "none" if unused else "nan or infinity"
+            raise BrokenPromise(f"a finite gradient of {name}", found, look)
 
 
 @for_some_values

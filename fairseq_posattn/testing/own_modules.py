@@ -120,11 +120,11 @@ def place_of(error: Exception, module: str) -> str:
 def reason_for_none(module: ModuleType) -> str:
     found = [thing for thing in vars(module).values() if isinstance(thing, type)]
     own = [c for c in found if issubclass(c, Mechanism) and c.__module__ == module.__name__]
-    classes = [c.__name__ for c in own]
+    classes = [c.__name__ for c in own if c not in MECHANISMS.values()]
     advice = "add the decorator @register (from fairseq_posattn.attention) to"
     if classes:
-        return f"{', '.join(classes)} is not registered; {advice} the class"
-    return f"the module registers no mechanism; {advice} its mechanisms"
+        return f"the module does not register {', '.join(classes)}; {advice} each class"
+    return f"the module registers no new mechanism; {advice} its mechanisms"
 
 
 @contextmanager

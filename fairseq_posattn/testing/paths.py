@@ -54,7 +54,7 @@ def the_fused_kernel_serves_it(specification: str) -> None:
     with kernel_calls() as calls:
         module.output(inputs(TREES, ctx), ctx)
     if not calls and not of_stage(mechanisms, FastPath):
-        raise BrokenPromise("a call of torch's fused kernel", "none", "set fused = False")
+        raise BrokenPromise("a call to torch's fused kernel", "none", "set fused = False")
 
 
 class DropsEverything(nn.Module):
@@ -76,14 +76,14 @@ def dropout_acts_once(specification: str) -> None:
     module.dropout_module = DropsEverything()
     out, same = module.with_weights(x, ctx)
     if not torch.equal(weights, same):
-        raise BrokenPromise("weights from before the dropout", "others")
+        raise BrokenPromise("the attention weights before dropout", "different weights")
     if has_replacement(module):
         return  # it may have a residual connection, or attention without dropout
     assert isinstance(module.out_proj, nn.Linear)
     if not is_close(out, module.out_proj.bias.expand_as(out)):
         raise BrokenPromise(
             "an output equal to the bias of out_proj when all weights are dropped",
-            "another output",
+            "a different output",
             "compute the value term from the given weights",
             ("value_term",),
         )
@@ -92,7 +92,7 @@ def dropout_acts_once(specification: str) -> None:
         module.eval().output(x, ctx)
     rates = [call.get("dropout_p", 0.0) for call in calls]
     if rates not in ([], [0.25, 0.0]):
-        raise BrokenPromise("the dropout rate in training, and 0 in evaluation", str(rates))
+        raise BrokenPromise("dropout rates [0.25, 0.0] in training and evaluation", str(rates))
 
 
 def autocast_is_close(specification: str) -> None:
@@ -133,7 +133,7 @@ def expect_near(out: Tensor, expected: Tensor, real: Tensor, where: str) -> None
     if not torch.allclose(out.float()[real], expected[real], rtol=0.05, atol=near):
         difference = largest_difference(out.float()[real], expected[real])
         raise BrokenPromise(
-            f"approximately the output of float32 in {where}",
+            f"approximately the same output with {where} as with float32",
             f"a difference of {difference:.2g}",
             "compute positions and exponents in float32: at_least_float32(x)",
         )

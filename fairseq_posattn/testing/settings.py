@@ -88,8 +88,8 @@ def only_its_heads_change(specification: str) -> None:
     real = real_pieces(ctx)
     if not is_close(some.output(x, ctx)[real.T], out[real.T]):
         raise BrokenPromise(
-            "the same output with and without weights on some heads",
-            "another one",
+            f"the same output with and without weights for heads={SOME_HEADS}",
+            "a different output",
             "return tensors for the heads in self.heads",
         )
     expected, expected_weights = plain.with_weights(x, ctx)
@@ -97,9 +97,9 @@ def only_its_heads_change(specification: str) -> None:
     difference = (out - expected).view(ctx.length, len(TREES), HEADS, -1).abs()
     of_output = difference.transpose(0, 1)[real].amax((0, 2))
     if (of_weights[[0, 2]] >= 1e-12).any() or (of_output[[0, 2]] >= 1e-12).any():
-        raise BrokenPromise(f"heads 0 and 2 unchanged by heads={SOME_HEADS}", "a change")
+        raise BrokenPromise(f"no change in heads 0 and 2 with heads={SOME_HEADS}", "a change")
     if (of_output[[1, 3]] <= 1e-6).any():
-        raise BrokenPromise(f"a change in heads 1 and 3 by heads={SOME_HEADS}", "none")
+        raise BrokenPromise(f"a change in heads 1 and 3 with heads={SOME_HEADS}", "none")
 
 
 def layers_do_not_mix_their_options(specification: str) -> None:
@@ -156,7 +156,7 @@ def a_checkpoint_keeps_it(specification: str) -> None:
     if not is_close(one.output(x, ctx), other.output(x, ctx)):
         raise BrokenPromise(
             "the same output after loading a checkpoint",
-            "another one",
+            "a different output",
             "keep random values in an nn.Parameter or a buffer",
             MAKING,
         )
@@ -166,7 +166,7 @@ def single(specification: str) -> type[Mechanism]:
     """Return the mechanism of a single term without layers or heads, or raise NotApplicable."""
     terms = parse(specification)
     if len(terms) != 1 or terms[0].layers is not None or "heads" in terms[0].options:
-        raise NotApplicable("this is checked for single mechanisms in all layers and heads")
+        raise NotApplicable("only single mechanisms that act in all layers and heads are checked")
     return mechanisms_of(specification)[0]
 
 

@@ -104,7 +104,7 @@ class SentencePiece:
             self.processor = sentencepiece.SentencePieceProcessor(model_file=model)
         except (RuntimeError, OSError) as error:
             raise InputError(
-                f"{model}: the file is not a sentencepiece model ({error}); use another file"
+                f"{model}: cannot load a sentencepiece model ({error}); use another file"
             ) from error
 
     def segment(self, line: str) -> list[str]:

@@ -130,8 +130,8 @@ def _multiword(
     first, last = int(token[1]), int(token[2])
     if first != words + 1 or last < first or (before and sum(before[-1][:2]) >= first):
         raise TreeError(
-            f"{where}: the multiword token {token[0]} does not precede its words; the next word is "
-            f"{words + 1}, so correct the range"
+            f"{where}: the range {token[0]} of the multiword token must start at the next word, "
+            f"{words + 1}, end at or after it, and not overlap another range; correct it"
         )
     if not form:
         raise TreeError(f"{where}: the multiword token {token[0]} has no form; add it")

@@ -59,9 +59,9 @@ def match(line: str, tokens: Sequence[str], where: str) -> None:
         repr(text[differs]) if differs < len(text) else "the end" for text in (ours, theirs)
     )
     raise TreeError(
-        f"{where}: text and tree do not match: character {differs + 1} (without spaces) is {found} "
-        f"in the text and {expected} in the tree; parse and segment the same lines (the text is "
-        f"'{shortened(line)}', the tree has '{shortened(' '.join(tokens))}')"
+        f"{where}: text and tree do not match, because character {differs + 1} (without spaces) is "
+        f"{found} in the text and {expected} in the tree; parse and segment the same lines (the "
+        f"text is '{shortened(line)}', the tree has '{shortened(' '.join(tokens))}')"
     )
 
 
@@ -194,7 +194,7 @@ def project_line(sentence: Sentence, line: str, pieces: Sequence[Span], where: s
     tokens = sentence.tokens
     match(line, tokens, where)
     if pieces and not tokens:
-        raise TreeError(f"{where}: {len(pieces)} pieces, but no words; parse the line again")
+        raise TreeError(f"{where}: found {len(pieces)} pieces, but no words; parse the line again")
     return project_spans(parents, word_spans(tokens, sentence.words_of_token), pieces)
 
 

@@ -183,6 +183,6 @@ def collate(
     if len(missing):
         raise TreeError(
             f"sentence {missing[0] + 1} of a batch has {pieces[missing[0]]} pieces, but its tree "
-            f"has only {padded[1, missing[0]].sum()}; binarize trees and text again"
+            f"has only {padded[1, missing[0]].sum()}; run posattn binarize again"
         )
     return padded

@@ -98,7 +98,7 @@ def divided(collector: Collector, trees: str = RECOMBINED) -> list[list[Example]
     try:
         train, test = ([examples[number] for number in content[part]] for part in ("train", "test"))
     except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: {error} is missing; {REMEDY}") from error
+        raise InputError(f"{path}: a split or example is missing ({error}); {REMEDY}") from error
     held_out = longest(train) if split == LENGTH else whole_programs(train)
     dev = [train[k] for k in sorted(held_out)]
     if is_dev:
@@ -169,7 +169,7 @@ def locating_errors(corpus: Path, one: xml.Element) -> Iterator[None]:
         yield
     except (InputError, AttributeError, KeyError, TypeError, ValueError) as error:
         number = one.attrib.get("id")
-        raise InputError(f"{corpus}: example {number}: {error}; {REMEDY}") from error
+        raise InputError(f"{corpus}: example {number} is invalid ({error}); {REMEDY}") from error
 
 
 def read_parsed(collector: Collector, count: int) -> list[Sentence]:

@@ -86,7 +86,7 @@ def write_split(
                 for name, count in as_published(len(sentence) + 1, WORDS_READ).items():
                     counts[name] += count
     if not counts["words"]:
-        remedy = "get it again" if limit is None else "get it again, or increase --words"
+        remedy = "download it again" if limit is None else "download it again, or increase --words"
         raise InputError(f"{source} contains no words; {remedy}")
     return counts
 

@@ -87,8 +87,8 @@ def corpus_in(folder: Path) -> str:
     if len(found) != 1:
         names = " or ".join(pattern.format("train") for pattern in FILES.values())
         raise InputError(
-            f"{folder} does not contain either {names} (or .xz, .gz, .zst); give the folder of one "
-            "corpus"
+            f"{folder}: expected either {names} (or .xz, .gz, .zst), found {len(found)} of them; "
+            "give the folder of one corpus"
         )
     return found[0]
 

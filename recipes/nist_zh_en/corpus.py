@@ -27,8 +27,8 @@ def collect_test(collector: Collector, name: str) -> None:
     if collector.shell.does(f"copy {source} and {name}.ref*.sgm to {collector.raw}"):
         if not references or not source.exists():
             raise InputError(
-                f"{collector.folder} lacks {name}.src.sgm or {name}.ref*.sgm; copy the files of "
-                "the LDC there"
+                f"{collector.folder} lacks {name}.src.sgm or {name}.ref*.sgm; copy the LDC's "
+                "files there"
             )
         for old in collector.raw.glob(f"{name}.ref*.sgm"):  # left by an earlier run
             old.unlink()

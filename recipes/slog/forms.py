@@ -71,7 +71,7 @@ def read_form(text: str) -> Node:
     words = text.split()
     node, end = read_node(words, 0)
     if end != len(words):
-        raise InputError(f"'{text}': '{words[end]}' follows the end of the form; remove it")
+        raise InputError(f"'{words[end]}' follows the end of the form '{text}'")
     return node
 
 
@@ -268,7 +268,7 @@ def tree_of(sentence: str, form: str) -> list[tuple[str, int, str]]:
     end = len(words) - (words[-1] in (".", "?"))
     found = next((read for read in whole(reader, node) if read.end == end), None)
     if found is None:
-        raise InputError(f"'{sentence}' does not match the form '{form}'; get the file again")
+        raise InputError(f"'{sentence}' does not match the form '{form}'")
     edges = list(found.edges)
     if end < len(words):
         edges.append((end, found.head, "punct"))

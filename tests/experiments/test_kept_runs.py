@@ -242,7 +242,7 @@ def test_results_that_are_damaged(recipe, text):
         only_main=True,
         statistics=True,
     )
-    with pytest.raises(InputError, match=f"{path}:.* is not the statistics of a sentence"):
+    with pytest.raises(InputError, match=f"{path}:.* expected the statistics of a sentence"):
         score(request)
 
 

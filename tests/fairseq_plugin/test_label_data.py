@@ -415,7 +415,7 @@ def test_live_trees_without_labels_are_refused(labelled, trained):
         model.translate([line], trees=[half])
     words = len(sentence.words)
     for relations, message in (
-        (["det"], f"has 1 as relations of {words} words"),
+        (["det"], f"has 1 relations for {words} words"),
         ("det" * words, "has the text 'det"),
         ([None] * words, "has None among its relations; give strings"),
     ):

@@ -545,7 +545,7 @@ def test_killed_parser(quick_stanza):
         assert parser.tokenize([]) == []
         first = parser.process.pid
         os.kill(first, signal.SIGKILL)
-        with pytest.raises(InputError, match=r"the parser's process was killed \(exit code -9\)"):
+        with pytest.raises(InputError, match=r"the parser's process terminated \(exit code -9\)"):
             parser.tokenize(["c"])
         assert tokens(parser.tokenize(["d e"])) == [["d", "e"]]
         assert parser.process.pid != first
@@ -703,7 +703,7 @@ def test_the_program(corpus, tmp_path):
         program.process.stdin.close()
         assert program.process.wait(PATIENCE) == 1
         last = (tmp_path / "log").read_text().splitlines()[-1]
-        killed = "the parser's process was killed (exit code -9), perhaps because memory ran out; "
+        killed = "the parser's process terminated (exit code -9), perhaps because memory ran out; "
     assert killed in last
 
 

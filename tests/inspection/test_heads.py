@@ -133,5 +133,5 @@ def test_the_command(attention, toy_data, tmp_path):
         {"place": "a", "mechanism": "b", "name": "c", "heads": [1], "values": []}
     ]
     (tmp_path / "bad.json").write_text(json.dumps(document))
-    with pytest.raises(InputError, match=r"numbers\[0\]: there are 0 values for 1 heads"):
+    with pytest.raises(InputError, match=r"numbers\[0\]: found 0 values, expected 1"):
         read_heads(tmp_path / "bad.json")

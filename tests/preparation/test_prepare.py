@@ -724,5 +724,5 @@ def test_a_folder_that_holds_something_else(corpus, tmp_path):
 def test_options_that_cannot_work(corpus, tmp_path):
     out = ("--out", tmp_path / "data")
     message = fails(*corpus.options("--parser", "conllu", *out, raw="tidy"))
-    assert "--tokenize stanza requires --parser stanza" in message
+    assert "--tokenize stanza (the default) requires --parser stanza" in message
     assert not (tmp_path / "data.work").exists()

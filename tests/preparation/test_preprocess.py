@@ -93,7 +93,7 @@ def test_extract_refuses(tmp_path):
 def test_nothing_to_learn(tmp_path):
     (tmp_path / "words").write_text("a b\n\nc\n")
     error = fails("segment", "learn", tmp_path / "words", "--codes", tmp_path / "codes")
-    assert "every word is a single character" in error
+    assert "no word has more than one character" in error
     assert names(tmp_path) == ["words"]
 
 
@@ -124,7 +124,7 @@ def replace_line(path, number, line):
 
 
 SPOILT = [
-    ("w.words", "other", "w.en:1: text and tree do not match: character 1 "),
+    ("w.words", "other", "w.en:1: text and tree do not match, because character 1 "),
     ("w.en", "hou@@", "w.en:1: the last piece 'hou@@' ends with '@@'"),
     ("w.parents", "0 1", "w.parents:1: the line has parents of 2 words, but the same"),
     ("w.words", "house\nhouse", "w.words has 31 lines, "),
@@ -201,7 +201,7 @@ def test_binarize_refuses(copy, capsys, name, line, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--dataset-impl", "raw"), "--dataset-impl raw is not supported, because tree"),
+        (("--dataset-impl", "raw"), "--dataset-impl raw is not supported; omit"),
         (("--target-lang", ""), "a language is missing"),
         (("--srcdict", "none/dict.txt"), "none/dict.txt: No such file or directory"),
     ],

@@ -186,8 +186,8 @@ def twice(path: Path) -> None:
     ("more", "message"),
     [
         (["--target-treebank", 0, 1], "--treebank has 3 files, but --target-treebank has 2; give"),
-        ([], "--treebank needs translations; specify either a comment with --target-comment, or"),
-        (["--target-treebank", 0, 1, 2, "--target-comment", "x"], "--treebank needs translations"),
+        ([], "--treebank needs exactly one source of translations; specify a comment"),
+        (["--target-treebank", 0, 1, 2, "--target-comment", "x"], "--treebank needs exactly one"),
         (["--target-comment", "text_fr"], "no sentence has a translation (6 without"),
         (["--target-treebank", 0, 1, 2, "--align-by", "x"], "another comment with --align-by"),
         (["--target-comment", "text_en", "--train", "x"], "--train contradicts --treebank, which"),

@@ -93,7 +93,7 @@ def test_results_of_other_treebanks_are_not_joined(outcome, world, tmp_path):
     )
     assert other.code == 0, other.err
     joined = probe("--results", file, tmp_path / "other.json")
-    assert joined.code == 1 and "words were probed with different --first than in" in joined.err
+    assert joined.code == 1 and "the word probes differ in --first from those in" in joined.err
 
 
 @pytest.mark.long(ci=True)
@@ -130,7 +130,7 @@ def test_the_report_shows_it(outcome, world, tmp_path, monkeypatch):
         (["--layer", "mix"], "--heads does not support --layer mix"),
         (["--tasks", "x"], "--heads cannot be combined with --tasks"),
         (["--layer", "9"], "--layer 9 does not exist; choose one of the layers 0 to 2"),
-        ([], "the training data were not parsed with stanza; let the models read the trees"),
+        ([], "posattn prepare did not parse these data with stanza; let the models read"),
     ],
 )
 def test_what_is_refused(more, message, world, tmp_path):

@@ -319,13 +319,13 @@ FEW = ["--min-sentences", "10"]
             ["corpus.conllu", "--out", "new", "--form-counts", "5", "4"],
             "--form-counts 5 4: LOW exceeds HIGH; swap them",
         ),
-        (["no_trees.conllu", "--out", "new", *FEW], "no_trees.conllu: no sentence has a tree"),
+        (["no_trees.conllu", "--out", "new", *FEW], "sentences have no tree, and 0 sentences are"),
         (["empty.conllu", "--out", "new", *FEW], "empty.conllu contains no sentences"),
         (["missing.conllu", "--out", "new", *FEW], "missing.conllu: No such file or directory"),
         (["two_roots.conllu", "--out", "new", *FEW], "two_roots.conllu:"),
         (["columns.conllu", "--out", "new", *FEW], "CoNLL-U has 10 columns"),
         ([], "give CoNLL-U files and --out FOLDER"),
-        (["no_trees.conllu", "--out", "old", *FEW, "--overwrite"], "no sentence has a tree"),
+        (["no_trees.conllu", "--out", "old", *FEW, "--overwrite"], "sentences have no tree"),
     ],
 )
 def test_refusals_leave_nothing_behind(arguments, words, here):

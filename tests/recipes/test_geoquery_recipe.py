@@ -234,13 +234,13 @@ def test_each_split_has_its_file(published, tmp_path, split):
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("geography.xml", "[X:4]", "[X:4] more-[X:4]", "example 0: augsyn has 6 words, but syn has"),
-        ("geography.xml", "(S (VP", "S (VP", "example 0: the tree has no constituent"),
+        ("geography.xml", "[X:4]", "[X:4] more-[X:4]", "example 0 is invalid (augsyn has 6 words"),
+        ("geography.xml", "(S (VP", "S (VP", "example 0 is invalid (the tree has no constituent"),
         ("geography.xml", "city ( all )", "all", "does not contain the name 'city'"),
         ("geography.xml", "stateid('oz'))))", "stateid('oz')))", "has no ')' at character 34"),
         ("geography.xml", "</examples>", "", "geography.xml: no element found"),
-        ("length_1.json", "[0,", "[900,", "length_1.json: 900 is missing; download the file again"),
-        ("length_1.json", '"train"', '"trained"', "length_1.json: 'train' is missing"),
+        ("length_1.json", "[0,", "[900,", "length_1.json: a split or example is missing (900); do"),
+        ("length_1.json", '"train"', '"trained"', "example is missing ('train')"),
     ],
 )  # fmt: skip
 def test_damaged_files_are_named(published, tmp_path, file, old, new, message):

@@ -22,7 +22,7 @@ DRY = ("sequence", "--dry-run", "--")
         ("sweep", "lookup", [], "has no [sweep]; add one if"),
         ("prepare", "lookup", [], "it creates its own data; run"),
         ("train", "lm", ["lstm"], "no data; run posattn recipe prepare lm first"),
-        ("prepare", "lm", ["--from", "."], "not contain either ptb.train.txt or wiki.train.tok"),
+        ("prepare", "lm", ["--from", "."], "expected either ptb.train.txt or wiki.train.tokens"),
         ("prepare", "lm", ["--from", "nowhere"], "nowhere: there is no such folder"),
         ("prepare", "lm", [], "needs the folder of its corpus; give its path"),
         ("train", "lm", ["lstm", "--dry-run", "--processes", 3], "3 processes cannot share the 20"),

@@ -256,7 +256,7 @@ def test_not_a_model(files):
     inputs = files.make(*GOOD, TREES, "unigram")
     for path in (inputs.text, str(files.folder / "nowhere")):
         other = ProjectionInputs(*inputs.files, path)
-        with pytest.raises(InputError, match=f"{path}: the file is not a sentencepiece model"):
+        with pytest.raises(InputError, match=f"{path}: cannot load a sentencepiece model"):
             project(other, files.out)
 
 

@@ -168,8 +168,8 @@ def read_one(tmp_path, lines):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (IM_HAUS[1:2] + IM_HAUS[:1] + IM_HAUS[2:], "does not precede its words"),
-        (IM_HAUS[:1] + IM_HAUS, "does not precede its words"),
+        (IM_HAUS[1:2] + IM_HAUS[:1] + IM_HAUS[2:], "must start at the next word, 2,"),
+        (IM_HAUS[:1] + IM_HAUS, "and not overlap another range"),
         ([IM_HAUS[0].replace("im", "")] + IM_HAUS[1:], "the multiword token 1-2 has no form"),
         ([IM_HAUS[0].replace("1-2", "1-4")] + IM_HAUS[1:], "ends within the token 'im'"),
     ],

@@ -67,7 +67,7 @@ CHANGED = [
 @pytest.mark.parametrize(("words", "tree", "pieces", "difference"), CHANGED)
 def test_changed_words(words, tree, pieces, difference):
     with pytest.raises(
-        TreeError, match=re.escape(f"here: text and tree do not match: {difference}")
+        TreeError, match=re.escape(f"here: text and tree do not match, because {difference}")
     ):
         project(Parsed(words.split(), tree), pieces.split(), "here")
 

@@ -138,12 +138,12 @@ def why_nothing(done: dict[str, dict], refused: dict[str, str], shared: Counter[
     """Return the message for the first task that cannot be made."""
     name, reason = next(iter(refused.items()))
     if list(shared) == [NO_TREE]:
-        return "no sentence has a tree; parse the text with posattn parse"
+        return f"{shared[NO_TREE]:,} sentences have no tree, and {reason}; run posattn parse first"
     what = f"{name} cannot be made ({reason})"
     if not done:
         what = f"no task can be made ({name}: {reason})"
     fewer = ", or fewer --content-words" if name == "WC" else ""
-    return f"{what}; use a larger corpus or a lower --min-sentences{fewer}"
+    return f"{what}; use a larger corpus (with UPOS tags), or a lower --min-sentences{fewer}"
 
 
 def described(sample: Sample, splits: dict[str, list[Kept]]) -> dict:

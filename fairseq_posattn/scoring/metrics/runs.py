@@ -95,8 +95,8 @@ def check_statistics(metric: Metric, name: str, lines: Sequence[str]) -> None:
         is_possible = getattr(metric, "is_possible", lambda counts: True)
         if len(found) != len(counts) or len(found) != length or not is_possible(found):
             raise InputError(
-                f"{name}:{number}: '{line[:40]}' is not the statistics of a sentence for the main "
-                "score; store the runs again with posattn recipe table --keep"
+                f"{name}:{number}: expected the statistics of a sentence for the main score, found "
+                f"'{line[:40]}'; store the runs again with posattn recipe table --keep"
             )
 
 

@@ -139,7 +139,7 @@ class SegmentReader(HTMLParser):
         if key in one.texts:
             raise InputError(
                 f"{self.path}:{line}: {key} already occurs in line {one.lines[key]}; "
-                "remove one of them, or use another sysid for the documents of each set"
+                "remove one of them, or give the documents of each set their own sysid"
             )
         one.texts[key] = WHITESPACE.sub(" ", "".join(self.pieces)).strip(" ")
         one.lines[key] = line
@@ -158,7 +158,7 @@ class SegmentReader(HTMLParser):
             key, line = self.segment
             raise self.fault(
                 f"{found} occurs inside {key}, which starts in line {line}; "
-                "close the segment with </seg>, and write a less-than sign as &lt;"
+                "close the segment with </seg>, or write a literal less-than sign as &lt;"
             )
 
     def fault(self, what: str) -> InputError:
@@ -172,8 +172,8 @@ def read_sets(path: str | Path) -> list[SegmentSet]:
     reader.read(BARE_AMPERSAND.sub("&amp;", text) + "\n")
     if not reader.sets:
         raise InputError(
-            f"{path}: the file contains no <seg>; use a file in NIST's format, or give a plain "
-            "text with --references"
+            f"{path}: the file contains no <seg>; use a file in NIST's format (posattn score also "
+            "reads plain text, with --references)"
         )
     return list(reader.sets.values())
 
@@ -192,7 +192,7 @@ def read_set(path: str | Path, name: str | None = None) -> SegmentSet:
     names = ", ".join(repr(one.name) for one in sets)
     if name is None:
         raise InputError(
-            f"{path}: the file contains several sets ({names}); select one with --set, or use a "
-            "file with a single set"
+            f"{path}: the file contains several sets ({names}); use a file with a single set, or, "
+            "if it is the FILE of posattn sgm, select one with --set"
         )
     raise InputError(f"{path}: the file contains no set {name!r}; choose one of {names}")

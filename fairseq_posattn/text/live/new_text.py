@@ -188,7 +188,7 @@ class NewText:
             return flat(line)
         raise TreeError(
             f"the sentence '{line.text}' has no tree; choose a tree provider "
-            "(--tree-provider stanza, or conllu with --tree-file FILE.conllu), "
+            "(--tree-provider stanza, or conllu with a --tree-file that contains its tree), "
             "or translate it with a flat tree (--missing-tree flat)"
         )
 
@@ -196,8 +196,8 @@ class NewText:
 def check_labels(labels: Sequence[Any], kind: str, words: int, where: str) -> None:
     """Raise a TreeError unless labels from a program contain one string or `Tags` per word."""
     if isinstance(labels, str) or len(labels) != words:
-        found = f"the text '{labels}'" if isinstance(labels, str) else str(len(labels))
-        raise TreeError(f"{where} has {found} as {kind} of {words} words; give one per word")
+        found = f"the text '{labels}' as" if isinstance(labels, str) else str(len(labels))
+        raise TreeError(f"{where} has {found} {kind} for {words} words; give one per word")
     for label in labels:
         text = getattr(label, "upos", None) if kind == "tags" else label
         if not isinstance(text, str):

@@ -49,8 +49,8 @@ class LiveParser:
                 answer = pickle.load(pipe(process.stdout))
             except (EOFError, BrokenPipeError, pickle.UnpicklingError):
                 raise InputError(
-                    f"the parser's process was killed (exit code {self.stop(10)}), perhaps because "
-                    "memory ran out; free some, or translate smaller batches"
+                    f"the parser's process terminated (exit code {self.stop(10)}), perhaps because "
+                    "memory ran out; free some memory, or translate smaller batches"
                 ) from None
             except BaseException:  # the next request must not read the answer to this one
                 if self.process is not None:

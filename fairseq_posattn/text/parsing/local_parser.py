@@ -221,8 +221,8 @@ class LocalParser(StanzaParser):
             self.network.load_state_dict(stored["network"])
         except Exception as error:  # missing or damaged files raise various types
             raise InputError(
-                f"{path}: this file contains no trained parser ({type(error).__name__}); pass the "
-                "output of train-parser --kind local with --model-dir (in translation --parser-dir)"
+                f"{path}: cannot load a trained parser ({type(error).__name__}); pass the output "
+                "of train-parser --kind local with --model-dir (in translation: --parser-dir)"
             ) from error
 
     def tokenize(self, lines: Sequence[str]) -> list[Sentence]:

@@ -49,7 +49,7 @@ def parse(request: ParseRequest) -> None:
     text, out, wait = request.text, request.out, request.wait
     refuse_unwritable(Path(out))
     if not out.endswith(SUFFIXES):
-        raise InputError(f"{out}: the name must end in {', '.join(SUFFIXES)}")
+        raise InputError(f"{out}: the name must end in {' or '.join(SUFFIXES)}")
     parts, record = Path(f"{out}.parts"), f"{out}.json"
     step = parse_step("parse", text, out, request.settings, request.trees, record)
     with locked(out, wait=wait):

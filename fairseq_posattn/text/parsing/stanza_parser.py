@@ -235,7 +235,7 @@ def download(settings: ParserSettings) -> None:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"the stanza model for '{settings.lang}' cannot be downloaded ({reason}); check the "
-            "network, or download it on another machine and pass its folder with --model-dir"
+            "network and --lang, or download it elsewhere and pass its folder with --model-dir"
         ) from error
 
 

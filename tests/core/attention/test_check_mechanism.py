@@ -236,10 +236,10 @@ INPUTS = {  # what stands on the command line: its code, and what the error says
     "nosuch.py": (None, "error: nosuch.py: no such file or folder"),
     "bare": (None, "error: bare: the folder contains no __init__.py"),
     "notes.txt": ("words", "error: notes.txt: this is not a Python file"),
-    "nothing.py": ("x = 1\n", "error: nothing.py: the module registers no mechanism; add the"),
+    "nothing.py": ("x = 1\n", "error: nothing.py: the module registers no new mechanism; add"),
     "lacks.py": (
         mine(head=HEAD.replace("@register", "")),
-        "error: lacks.py: Mine is not registered; add the decorator @register",
+        "error: lacks.py: the module does not register Mine; add the decorator @register",
     ),
     "mistake.py": (
         "x = 1\ny = x / 0\n",

@@ -166,7 +166,7 @@ def test_the_commands_train_a_parser_that_parses_deeper_phrases(tmp_path):
 
 
 def test_a_folder_without_a_parser_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"local.pt: this file contains no trained parser"):
+    with pytest.raises(InputError, match=r"local.pt: cannot load a trained parser"):
         LocalParser(ParserSettings("local", model_dir=str(tmp_path)))
 
 

@@ -654,7 +654,7 @@ def test_failing_shard_of_the_command(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--out", "out.txt"], "the name must end in .conllu.xz, .conllu.zst, .conllu"),
+        (["--out", "out.txt"], "the name must end in .conllu.xz or .conllu.zst or .conllu"),
         (["--out", "out.conllu", "--trees", "trees"], "require each other; give both or neither"),
         (["--out", "out.conllu", "--parser", "conllu", "--trees", "none"], "none: No such file"),
     ],

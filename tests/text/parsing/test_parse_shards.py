@@ -171,7 +171,7 @@ def test_other_options_are_refused(half, options, message):
     text, lines = half.text.read_bytes(), options.pop("shard_lines", 2)
     if "text" in message:
         half.text.write_bytes(text.replace(b"a", b"e", 1))
-    with pytest.raises(InputError, match=rf"parts: .* other options \({message}\); .*remove the"):
+    with pytest.raises(InputError, match=rf"parts: .* or inputs \({message}\); .*remove the"):
         half.parse(ParserSettings(**{"parser": "conllu", **options}), lines)
     half.text.write_bytes(text)
     assert half.parse() == 1
@@ -219,7 +219,7 @@ def change_output(change):
 )
 def test_a_damaged_shard_is_noticed_and_repaired(half, damage):
     damage(half.parts)
-    message = r"done/00002: the outputs of this shard are missing or damaged; run the same command"
+    message = r"done/00002: shard outputs are missing or damaged; run the same command"
     with pytest.raises(InputError, match=message):
         half.parse()
     assert not half.out.exists() and half.planned().pending() == [2]
