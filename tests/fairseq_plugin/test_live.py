@@ -564,7 +564,7 @@ def test_killed_while_it_answers(quick_stanza):
         os.close(writer)
         with os.fdopen(reader, "rb") as half, mock.patch.object(parser.process, "stdout", half):
             os.kill(parser.process.pid, signal.SIGKILL)
-            with pytest.raises(InputError, match=r"was killed \(exit code -9\)"):
+            with pytest.raises(InputError, match=r"terminated \(exit code -9\)"):
                 parser.tokenize(["a"])
     finally:
         if parser.process is not None:

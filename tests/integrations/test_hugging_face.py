@@ -282,7 +282,7 @@ def test_copies_of_a_model(name):
     ):
         assert type(again) is type(model)
         assert torch.equal(outputs(again, batch()), expected)
-        with pytest.raises(InputError, match="the batch has none"):
+        with pytest.raises(InputError, match="but the batch contains none"):
             outputs(again, batch(), trees=False)
         for parameter in again.parameters():
             torch.nn.init.zeros_(parameter)
@@ -314,7 +314,7 @@ def test_beams_step_by_step(name):
     torch.testing.assert_close(found.sequences_scores, whole.sequences_scores, rtol=0, atol=1e-4)
     alone = model.generate(**batch(rows=[2]), **how)
     assert torch.equal(alone.sequences[0], found.sequences[2])
-    with pytest.raises(InputError, match="the batch has none"):
+    with pytest.raises(InputError, match="but the batch contains none"):
         model.generate(**{k: v for k, v in batch().items() if k != "source_tree"}, **how)
 
 
