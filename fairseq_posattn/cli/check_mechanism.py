@@ -6,7 +6,7 @@
 MODULE is a Python file, a folder with __init__.py (as for --user-dir) or the name of a module. Each
 mechanism that it registers is checked with the specifications that its class lists in `examples`,
 or with those given by --specification. For each specification, one line reports how many checks
-passed. Each failed check (`FAILED`) follows, with the expected result, the actual result and a
+passed or failed. Failed checks (`FAILED`) follow, with the expected and actual result and a
 hint. With -v, checks that passed (`ok`) or do not apply (`--`) are listed as well. fairseq is not
 required.
 """

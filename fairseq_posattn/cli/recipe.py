@@ -44,7 +44,7 @@ def say_whose_code_runs(folder: Path) -> None:
 
 
 def row_of(experiment: Any, request: step.Train | step.Evaluate, size: str | None) -> Any:
-    """Return the `[[models]]` entry that --model and --size select."""
+    """Return the `[[models]]` entry that MODEL and --size select."""
     if request.model is None:
         known = dict.fromkeys(row.title for row in experiment.rows(None))
         raise InputError(

@@ -6,7 +6,7 @@ posattn show --path checkpoint_best.pt --layer 2 --sentence 'The cat sleeps.' --
 
 The first row shows the weights without any mechanism, and the last row shows the resulting weights.
 Each row in between shows one stage of a mechanism, in the order of computation in an encoder layer:
-relations, biases, score changes, masks and weight changes. Each column shows a head; identical
+relations, biases, score changes, masks, weight changes, etc. Each column shows a head; identical
 heads are drawn once. With a SPECIFICATION, word vectors and projections are random, so the picture
 shows the mechanism alone. With --path, a trained encoder provides both, and a raw sentence is
 preprocessed like the model's data.

@@ -3,7 +3,7 @@ r"""Train stanza models (for --model-dir) on a treebank of any language, with st
     posattn train-parser UD_Coptic-Scriptorium --lang cop --out models
     posattn parse text.cop --lang cop --model-dir models --out text.conllu
 
-You can interrupt the command at any time; run it again to resume.
+You can interrupt the command; run it again to resume (--kind local restarts).
 """
 
 from fairseq_posattn.files.command_line import run

@@ -86,7 +86,7 @@ def fetch(folder: Path, sources: Sequence[Source]) -> None:
 
 
 def chunks(source: Source) -> Iterator[bytes]:
-    """Yield the content of a file; raise an InputError as soon as there is too much of it."""
+    """Yield the content of a file; raise an InputError as soon as it exceeds the size limit."""
     room = source.bytes or MOST_OF_UNKNOWN
     try:
         with urllib.request.urlopen(source.address, timeout=PATIENCE) as answer:

@@ -116,7 +116,7 @@ class Row:
     published: published BLEU score for each test set; in the recipe of a trial.py, published
         results by corpus and by name of the result.
     paper: paper that reports the published scores.
-    in_table: if false, table.sh trains the model only if --models lists it.
+    in_table: if false, table.sh omits it unless --models or --baseline lists it.
     """
 
     model: str = ""

@@ -186,7 +186,7 @@ class Table(Evaluation, Training, Seeds, OnCorpora, OfSize, OnRecipe):
     size: str | None = option(
         "use only the models of this size (default: all; demo if there is no GPU)", None
     )
-    keep: bool = option("store the main score's statistics of each sentence in RECIPE/study", False)
+    keep: bool = option("store the main score's statistics per sentence in RECIPE/study", False)
     from_study: bool = option(
         "do not train; use the results that --keep stored in RECIPE/study (of all seeds, unless "
         "--seeds is given); requires the texts written by prepare",

@@ -54,7 +54,7 @@ def write_checklist(setup: Workspace, runs: Sequence[Run]) -> None:
 
 
 def option_tables(setup: Workspace, records: Sequence[RunRecord]) -> Iterator[Table]:
-    """Yield a table of the options that all models share, and one of each model's others."""
+    """Yield a table of the options that all models share, and one of those that differ."""
     chosen = [options_of(setup, record) for record in records]
     shared = dict(item for item in chosen[0].items() if all(item in one.items() for one in chosen))
     notes = [OPTIONS, from_recipe("How they were chosen", setup.content.chosen, "chosen")]

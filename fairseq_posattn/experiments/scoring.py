@@ -122,7 +122,7 @@ def signature(setup: Workspace, run: Run, test: str) -> str:
 
 
 def main_score_of(setup: Workspace, run: Run, test: str) -> ScoreRequest:
-    """Return a request for the main score of a run alone, as studies store it."""
+    """Return a request for only the main score of a run, as stored in RECIPE/study."""
     options = {**shared_options(setup, run, test), **ONLY_MAIN}
     return request_with({**options, "hypotheses": [run.scored(test)]})
 

@@ -35,7 +35,7 @@ class StoredRecord(RunRecord):
 
     references: SHA-256 of each reference of each test set; missing in older records.
     translated: decoding settings, such as the beam size; missing in older records.
-    signatures: name and signature of the score of each test set to which the statistics belong.
+    signatures: for each test set, name and signature of the score whose statistics are stored.
     pooled_because: reason to combine this run with other runs of the model although they differ.
     """
 
@@ -161,7 +161,7 @@ def check_references(runs: Sequence[StoredRun], now: References) -> None:
 
 
 def check_signatures(runs: Sequence[StoredRun], signature: Callable[[StoredRun, str], str]) -> None:
-    """Raise an InputError if the statistics of a run belong to another score than the recipe's.
+    """Raise an InputError if a run's statistics belong to a score other than the recipe's.
 
     signature: function that returns the signature of the recipe's main score.
     """

@@ -57,7 +57,7 @@ class TrainingProgress:
     The remaining time is estimated only from the updates since training was last started or
     resumed.
 
-    updates: total number of updates, or 0 if it is unknown because of early stopping.
+    updates: total number of updates, or 0 if the options limit the epochs instead.
     """
 
     updates: int

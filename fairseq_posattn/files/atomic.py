@@ -195,9 +195,9 @@ def folder_written_whole(
 ) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to `folder` if the block ends without an error.
 
-    With `replace`, an existing folder is replaced at the very end. Otherwise, an existing folder is
-    an error. If another run is creating the same folder, an error is raised; pass `lock=False` if
-    the caller already prevents this with its own lock.
+    With `replace`, an existing folder is replaced at the very end. Otherwise, an existing folder
+    must be empty. If another run is creating the same folder, an error is raised; pass `lock=False`
+    if the caller already prevents this with its own lock.
     """
     target = Path(os.path.realpath(folder))
     refuse_file(target)

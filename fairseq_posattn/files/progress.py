@@ -27,7 +27,7 @@ class LogLines:
 
 
 class Progress(tqdm):  # type: ignore[misc]  # tqdm has no types
-    """The progress bar of a loop; in a log, a line at most every `seconds`.
+    """A progress bar; in a log, at most one line every `seconds` seconds.
 
     done: number of items that an earlier run completed.
     unit: plural name of the items.

@@ -66,7 +66,7 @@ Line = tuple[str, float, dict[str, Any]]  # a line of text, its height and style
 def checked_kind(path: Path) -> str:
     """Return the file format that a suffix specifies.
 
-    Raises InputError if the format is unknown or the file cannot be written.
+    Raises InputError for an unknown format, a folder, or missing matplotlib.
     """
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:

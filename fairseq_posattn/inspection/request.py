@@ -57,7 +57,7 @@ class ShowRequest:
         at_least(0),
     )
     heads: int | None = option(
-        f"number of attention heads (default: {HEADS}, or as in the specification)",
+        f"number of heads (default: at least {HEADS}, as the specification requires)",
         None,
         at_least(1),
     )

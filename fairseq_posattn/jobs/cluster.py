@@ -21,8 +21,8 @@ class Cluster:
     """
 
     executor: str = option(
-        "process the shards locally (default), in Slurm job arrays, or on the Ray cluster at the "
-        "address in RAY_ADDRESS (if unset, start Ray on this machine)",
+        "process the shards locally (default), in Slurm job arrays, or on the Ray cluster at "
+        "RAY_ADDRESS (if unset, use this machine's cluster or start Ray locally)",
         "local",
         one_of(*EXECUTORS),
     )

@@ -58,8 +58,8 @@ class LineStep:
     name: the name of the step in messages, and the name of its cluster jobs.
     act: a picklable function that writes the outputs of a part. It may return a JSON object.
     choices: the options on which the outputs depend.
-    read: a function that yields the lines of an input file. If it changes them, `act` is only
-        called with shards.
+    read: a function that yields the lines of an input file. Unless it is `lines_of`, `act` is
+        only called with shards.
     record: path of a record of the outputs, which is written after joining. With a record, Slurm
         also runs a job that joins the outputs. Without a record, the caller must check that inputs
         and options have not changed (see `StepsByLines`).

@@ -212,7 +212,7 @@ def progress_of(work: LineWork) -> Progress:
 def wait_for_slurm(work: LineWork, jobs: Jobs) -> bool:
     """Wait until the job array has ended; raise an InputError if a shard is unfinished.
 
-    The joining job is not waited for, because the caller joins the shards. If a shard is
+    The joining job need not end, because the caller joins the shards. If a shard is
     unfinished, the joining job is cancelled, because the next run must not find it in the queue.
     """
     began = time.monotonic()

@@ -50,7 +50,7 @@ def align_texts(texts: Sequence[str], outputs: Sequence[str]) -> None:
 
 
 def symmetrize_lines(part: Part) -> None:
-    """Combine the alignments of both directions by the heuristic grow-diag-final-and."""
+    """Combine the alignments of both directions with the grow-diag-final-and heuristic."""
     with written_whole(part.outputs[0]) as file:
         for pair in rows(part.inputs):
             links = grow_diag_final_and(*map(links_of, pair))

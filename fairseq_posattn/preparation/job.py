@@ -109,7 +109,7 @@ class LabelOptions:
 
     label_subtypes: str = option(
         "keep the subtypes of relations such as acl:relcl, or cut them off (default); has no "
-        "effect if --srcdict is a folder with label dictionaries",
+        "effect if the folder of --srcdict contains label dictionaries",
         "cut",
         one_of("cut", "keep"),
     )

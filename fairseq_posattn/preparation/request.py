@@ -24,7 +24,7 @@ class SourceParser(ParserSettings):
 
     parser: str = option(
         "parse the source with stanza (default) or a parser of posattn train-parser --kind local "
-        "(local), read one tree per line from PREFIX.conllu, which may end in .gz, .xz or .zst "
+        "(local), read each line's tree from PREFIX.conllu, which may end in .gz, .xz or .zst "
         "(conllu), or make data without trees (none); with --treebank, use the treebank's own "
         "trees by default",
         None,

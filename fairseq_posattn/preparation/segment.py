@@ -27,7 +27,7 @@ SENTENCEPIECE_MODELS = ("unigram", "bpe")
 
 
 def segmenter_option(help: str) -> Any:
-    """Return a field for the file of the segmenter; exactly one such option is given."""
+    """Return a field for the file of the segmenter; exactly one such option is required."""
     return option(help, None, metavar="FILE", either="segmenter", required=True)
 
 

@@ -255,7 +255,7 @@ class SentenceEncoder:
         return set(inspect.signature(self.encoder.forward).parameters)
 
     def states(self, fields: dict[str, Any]) -> list[Tensor]:
-        """Return the hidden states before the first layer, if available, and after each layer."""
+        """Return the states before the first and after each layer, or of the top layer only."""
         fields = {k: v for k, v in fields.items() if k in self.accepted}
         if "return_all_hiddens" in self.accepted:
             fields["return_all_hiddens"] = True

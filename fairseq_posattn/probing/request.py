@@ -114,18 +114,18 @@ class ProbeRequest:
         "write the tables to START.md, START.csv and START.tex", None, metavar="START"
     )
     fairseq_task: str | None = option(
-        "fairseq task to load the model with (default: the task of its training)",
+        "fairseq task to load the model with (default: its training task)",
         None,
         metavar="TASK",
     )
     bpe: str | None = option(
         "if DATA has no prepare.json, segment words with these subword-nmt codes or this "
-        "sentencepiece .model (default: as in the training)",
+        "sentencepiece .model (default: as in training)",
         None,
         metavar="FILE",
     )
     moses: str | None = option(
-        "tokenise the text as LANGUAGE with Moses before --bpe (default: as in the training)",
+        "tokenise the text as LANGUAGE with Moses before --bpe (default: as in training)",
         None,
         metavar="LANGUAGE",
     )

@@ -179,7 +179,7 @@ def join_pieces(pieces: str, separator: str) -> str:
 
 
 def to_text(data: str, separator: str, language: str | None) -> Callable[[str], str]:
-    """Return a function that converts subword units to plain, detokenised text.
+    """Return a function that converts subword units to plain text.
 
     language: the language for the Moses detokeniser, if the data folder contains no prepare.json.
     """

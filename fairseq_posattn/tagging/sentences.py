@@ -59,7 +59,7 @@ def is_conllu(head: list[ConlluBlock]) -> bool:
 
 
 def conllu_sentence(block: ConlluBlock, column: str) -> TaggedSentence:
-    """Read a CoNLL-U sentence, without comments, multiword tokens and empty nodes."""
+    """Read a CoNLL-U sentence, without comments, multiword tokens or empty nodes."""
     words: list[str] = []
     tags: list[str | None] = []
     for number, line in enumerate(block.lines, start=block.line):

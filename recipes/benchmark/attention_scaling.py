@@ -7,9 +7,9 @@ layout of a layer. Projections are excluded, because their cost per token does n
 length. All batches have the same number of pieces.
 
 Times are medians of several rounds, in each of which every cell is measured once. Memory is the
-peak of torch's allocator, without queries, keys, values and the gradient of the output. On the CPU,
-it is computed from the profiler's record of allocations, including those inside kernels; unlike
-the size of the process, this is reproducible.
+peak of torch's allocator, excluding queries, keys, values and the gradient of the output. On the
+CPU, it is computed from the profiler's record of allocations, including those inside kernels;
+unlike the size of the process, this is reproducible.
 
 On CUDA, everything is in bfloat16, and mechanisms that torch's FlexAttention supports are measured
 with and without it. Choose the threshold fairseq_posattn.core.attention.flex.SHORTEST from this
@@ -133,7 +133,7 @@ def parents_of_words(batch: int, words: int) -> Tensor:
 
 
 def random_trees(batch: int, length: int) -> SourceTree:
-    """Return trees of sentences with one piece per word, without labels and cached properties."""
+    """Return trees of sentences with one piece per word, without labels or cached properties."""
     words = torch.arange(length, device=DEVICE).expand(batch, -1)
     return SourceTree(words, parents_of_words(batch, length), has_end=False)
 

@@ -8,7 +8,7 @@ stock: fairseq's label_smoothed_cross_entropy, which keeps scores, log-probabili
 whole: fused_label_smoothed_cross_entropy, which overwrites the scores with their gradient
 parts: the same with --chunked-loss (on a CPU, the default), which never stores all scores
 
-Memory is the peak of torch's allocator, without features and embeddings. torch's own
+Memory is the peak of torch's allocator, excluding features and embeddings. torch's own
 linear_cross_entropy is not measured, because it does not support label smoothing (torch 2.13).
 """
 

@@ -1,10 +1,10 @@
-r"""Count the operators of a training step that start a kernel on a GPU, without a GPU.
+r"""Count, without a GPU, the operators of a training step that would launch a GPU kernel.
 
     python recipes/benchmark/operators.py structural 'tree_gcn@0'
 
 Specifications are written as for `train_speed.py`. The model has six small layers, because counts
-do not depend on sizes, and is trained in bfloat16. Views and allocations count 0, operators that
-first copy or clear their result count 2, and a call of the fused attention kernel counts 1.
+do not depend on sizes, and is trained in bfloat16. Views and allocations count as 0, operators
+that first copy or clear their result as 2, and each fused attention kernel as 1.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def counted_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False):
 
 
 def count(data: Path, specification: str) -> tuple[int, int, int]:
-    """Return the operators of the forward pass, the backward pass and the optimizer."""
+    """Return the numbers of operators in the forward pass, backward pass and optimizer."""
     options = argparse.Namespace(size="operators", max_tokens=300, batches=2, fairseq=["--bf16"])
     training = Training(data, specification, options)
     training.step(0)

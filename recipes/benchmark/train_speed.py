@@ -5,11 +5,11 @@ r"""Measure training speed and memory of specifications relative to fairseq's st
 
 A specification is ATTENTION, 'POSITIONS / ATTENTION', 'POSITIONS / ATTENTION / CROSS-ATTENTION', a
 preset such as 'structural', or 'stock'. Options of fairseq-train for one model may follow it:
-'structural; --compile'. The default is every mechanism in its published layers, which takes 1.2 GB
+'structural; --compile'. The default is most mechanisms in their published layers, which take 1.2 GB
 of memory and 2 minutes per mechanism. All models are trained in turn in one process on the same
 sentences. Ratios are computed within each round, with a 95 % bootstrap interval of their median.
-Peak memory is measured in a separate process for each model, without the memory that fairseq itself
-needs.
+Peak memory is measured in a separate process for each model, excluding the memory that fairseq
+itself needs.
 
 With --compile, all batches are used before the first measurement, so that compilation is not
 measured. The table shows the number of compiled graphs.

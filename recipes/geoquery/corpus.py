@@ -164,7 +164,7 @@ def read_examples(collector: Collector, trees: str) -> dict[int, Example]:
 
 @contextmanager
 def locating_errors(corpus: Path, one: xml.Element) -> Iterator[None]:
-    """Raise an InputError with the number of the example if the corpus has another structure."""
+    """Convert errors in the block to InputErrors that contain the example's number."""
     try:
         yield
     except (InputError, AttributeError, KeyError, TypeError, ValueError) as error:

@@ -43,7 +43,7 @@ class Question:
 def question(leaves: Sequence[str]) -> Question:
     """Return the words of a question from the leaves of its tree, in lower case.
 
-    A leaf that starts with an apostrophe, such as 's, is appended to the preceding word.
+    A leaf such as 's is appended to the preceding word, without the apostrophe.
     """
     words: list[str] = []
     parts: list[tuple[int, ...]] = []

@@ -96,7 +96,7 @@ def with_unknown(example: Example, share: float, draw: random.Random) -> Example
 
 
 def fits(example: Example) -> bool:
-    """Return whether an example is short, has a complete program and each entity only once."""
+    """Return whether an example is short, has a complete program, and repeats no entity."""
     forms = [word.form for word in example.words]
     short = len(forms) <= MOST_WORDS and len(list(example.program.parts)) <= MOST_NAMES
     return (

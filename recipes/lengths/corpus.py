@@ -21,7 +21,7 @@ def collect(collector: Collector) -> None:
 
 
 def join(captions: Path, out: Path) -> None:
-    """Write lines 1 and 2 as one line, lines 3 and 4, and so on."""
+    """Join lines 1 and 2, lines 3 and 4, and so on."""
     lines = iter(read_lines(captions))
     with written_whole(out) as file:
         for first, second in zip(lines, lines, strict=True):

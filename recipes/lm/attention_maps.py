@@ -1,6 +1,6 @@
 r"""Draw the attention weights of language models, as in Figures 3 and 4 of Dagan (2019).
 
-    python recipes/lm/attention_maps.py WORK/data --split test --sentences 3 17 --out WORK/maps \\
+    python recipes/lm/attention_maps.py WORK/data --split test --sentences 3 17 --out WORK/maps \
         --path WORK/models/positional/checkpoint_best.pt [--path ...attentive/checkpoint_best.pt]
 
 There is one figure per sentence, with one panel per model. Rows are predicted words, and columns

@@ -2,7 +2,7 @@
 
 The authors' program truncates sentences after 36 words, including the end of the sentence. It reads
 all words except the 36th, and predicts all except the first. So a sentence of n <= 35 words has n
-inputs and n - 1 targets, and a longer one has 35 of both. The sum of the targets' losses is divided
+inputs and n - 1 targets, and a longer one has 35 of each. The sum of the targets' losses is divided
 by the number of inputs.
 """
 

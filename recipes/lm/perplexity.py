@@ -1,6 +1,6 @@
 r"""Compute the perplexity of a language model with two ways of counting words.
 
-    python recipes/lm/perplexity.py WORK/data --path MODEL.pt --counts WORK/text/counts.json \\
+    python recipes/lm/perplexity.py WORK/data --path MODEL.pt --counts WORK/text/counts.json \
         --split valid test --json RESULT.json
 
 `per word` is exp of the mean loss over all predicted words, including ends of sentences, as

@@ -82,7 +82,7 @@ class Recipe(Experiment):
 
 
 def corpus_in(folder: Path) -> str:
-    """Return the name of the corpus in a folder; raise an InputError unless there is one."""
+    """Return the name of a folder's corpus; raise an InputError unless there is exactly one."""
     found = [name for name in FILES if files_of(folder, name, "train")]
     if len(found) != 1:
         names = " or ".join(pattern.format("train") for pattern in FILES.values())

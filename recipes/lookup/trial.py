@@ -82,7 +82,7 @@ class Recipe(Experiment):
         return [table(measure, rows, results) for measure in MEASURES]
 
     def draw(self, rows: Sequence[Row], results: Results, runs: dict[str, list[Run]]) -> None:
-        """Draw the accuracy against the number of tables."""
+        """Plot the accuracy against the number of tables."""
         draw(rows, results, self.work / "lookup.png")
 
 

@@ -1,6 +1,6 @@
 """Collect NIST Chinese-English: train.zh and train.en, and the test sets MT02 to MT06 as SGML.
 
-The source of a test set is in mt02.src.sgm, its references are in mt02.ref.sgm (one file with four
+The source of a test set is in mt02.src.sgm; its references are in mt02.ref.sgm (one file with four
 sets) or in several files mt02.ref*.sgm.
 """
 

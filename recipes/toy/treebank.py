@@ -9,7 +9,7 @@ The grammar of the source, where a noun phrase NP is DET ADJ? NOUN (PRON VERB NP
 
     PP* NP VERB NP? PP*          PP = ADP ADJ? NOUN, at most two per sentence
 
-A preposition allows two parents for its phrase, out of the verb, the subject and the object. Both
+Each preposition allows two of these parents for its phrase: verb, subject, object. Both
 are equally probable, and only the tree shows which one is right. A sentence has only one kind of
 ambiguity: either between verb and noun, where the depth of the phrase differs, or between subject
 and object (`tie`), where each word has the same depth in all trees.

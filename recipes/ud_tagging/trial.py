@@ -1,7 +1,7 @@
 """Taggers on UD treebanks or PTB: create the data, and reproduce the tables of the paper.
 
 `prepare.sh ud_tagging --from DIR` needs a folder with three files, whose names contain train, dev
-and test, or a folder of such folders. Options of posattn binarize-tagging may follow after --, or
+and test, or a folder of such folders. Options of posattn binarize-tagging may follow --, or
 --vectors FILE, which selects a dictionary of 20,000 words with fixed word vectors, as on PTB.
 """
 
