@@ -195,7 +195,7 @@ class Projected(torch.autograd.Function):
     """Implements `projected_cross_entropy`.
 
     Scores, loss and gradients are computed chunk by chunk, and only the gradients are stored. The
-    gradients of the table are summed in float32 at least.
+    gradients of the table are summed in at least float32.
     """
 
     @staticmethod

@@ -181,7 +181,7 @@ class PositionalSourceAttention(SourceAttention):
 
 
 class ContentSourceAttention(SourceAttention):
-    """Attention that depends on the contents of the states (Eq. 1).
+    """Attention that depends on the content of the states (Eq. 1).
 
     The scores are computed by a multi-layer perceptron (Bahdanau et al. 2014).
     """

@@ -234,7 +234,7 @@ def rows_of(options: type[DataclassInstance]) -> list[Row]:
 
 
 def lines_of(default: str, kind: str, meaning: str) -> list[str]:
-    """Format an option in columns; after a long one, the meaning starts on a new line."""
+    """Format an option in columns; if it is long, its meaning starts on a new line."""
     start = f"    {default:<18}  "
     column = " " * (len(start) + KIND_WIDTH + 2)
     if len(kind) > KIND_WIDTH or len(default) > 18:

@@ -101,7 +101,7 @@ class SourceTree:
 
     @once
     def is_word(self) -> Tensor:
-        """Return a mask, (B, T), of the pieces of words, not end of sentence or padding."""
+        """Return a mask, (B, T), of pieces of words, excluding end of sentence and padding."""
         if not self.has_end:
             return self.words != PADDING
         last = self.words.max(dim=1, keepdim=True).values
@@ -109,7 +109,7 @@ class SourceTree:
 
     @once
     def depths(self) -> Tensor:
-        """Return the depth of each piece's word, (B, T) (Eq. 5); for the end, 1 + the largest."""
+        """Return the depth of each piece's word, (B, T) (Eq. 5); for </s>, 1 + the largest."""
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         depths = word_depths(self.parents).gather(1, inside)
         depths = depths.masked_fill(~self.is_word, NO_PARENT)

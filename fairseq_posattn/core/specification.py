@@ -44,7 +44,7 @@ class UnknownNameError(SpecificationError):
 
 @dataclass(frozen=True)
 class Term:
-    """A parsed term with its name, options (as strings) and layers (None: all layers)."""
+    """A parsed term with its name, options (as strings) and layers (None: default layers)."""
 
     name: str
     options: Mapping[str, str]

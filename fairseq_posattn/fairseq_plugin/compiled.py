@@ -1,4 +1,4 @@
-"""Training with torch.compile (--compile): compiled layers, and batches of a few lengths.
+"""Training with torch.compile (--compile): compiled layers, and batches padded to few lengths.
 
 Each encoder and decoder layer is compiled for all shapes of batches, in training only. Layers with
 the same code share their compiled graphs. On a GPU, a CUDA graph is then recorded for each shape,
@@ -46,7 +46,7 @@ class CompiledLayers:
             layer.compile(dynamic=True, mode=mode)
 
     def begin_step(self) -> None:
-        """Prepare the next batch; CUDA graphs overwrite their results of the previous one.
+        """Prepare the next batch; CUDA graphs overwrite their results for the previous one.
 
         Gradients that accumulate over several batches may be such results, so they are copied.
         """

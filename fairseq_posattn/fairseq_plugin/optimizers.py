@@ -36,7 +36,7 @@ class Alike(NamedTuple):
 
 
 class FusedSteps(adam.Adam):
-    """fairseq's Adam, but one call of a fused kernel of torch updates many parameters.
+    """fairseq's Adam, but one call to a fused torch kernel updates many parameters.
 
     fairseq adds epsilon to sqrt(v), whereas torch adds it to sqrt(v / c), where c = 1 - beta2^t is
     the bias correction. Therefore epsilon / sqrt(c) is passed to torch. The kernel also scales and

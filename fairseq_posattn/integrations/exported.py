@@ -59,7 +59,7 @@ class About:
 
     longest, longest_target: maximum length of source and translation, including `</s>`.
     files: the SHA-256 of every other file in the folder.
-    sentences: the number of sentences with which the export was verified.
+    sentences: the number of sentences on which the export was verified.
     difference: the largest difference between the models' log-probabilities of a token.
     same: the number of sentences that fairseq and CTranslate2 translate identically.
     checksum: the SHA-256 of all other fields.

@@ -82,7 +82,7 @@ class Pairs:
 
 
 def pairs(left: bool = False) -> Pairs:
-    """Return a batch of pairs that are padded on the left, with brackets, or on the right."""
+    """Return a batch of pairs, padded on the left (with brackets) or on the right."""
     both = [context(trees, length=13 + n, left=left) for n, trees in enumerate((TREES, TARGETS))]
     x, y = (inputs(t, ctx, left) for t, ctx in zip((TREES, TARGETS), both, strict=True))
     brackets = both[1].brackets if left else None

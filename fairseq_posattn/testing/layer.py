@@ -89,7 +89,7 @@ def has_replacement(module: Attention) -> bool:
 
 @contextmanager
 def kernel_calls() -> Iterator[list[dict[str, Any]]]:
-    """Yield a list that collects the keyword arguments of all calls of torch's fused kernel."""
+    """Yield a list that collects the keyword arguments of all calls to torch's fused kernel."""
     calls: list[dict[str, Any]] = []
     kernel = F.scaled_dot_product_attention
 

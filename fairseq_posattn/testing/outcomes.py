@@ -42,7 +42,7 @@ class NotApplicable(Exception):
 
 
 def largest_difference(one: Tensor, other: Tensor) -> float:
-    """Return the largest absolute difference of two tensors, or infinity if the shapes differ."""
+    """Return the largest absolute difference between two tensors, or infinity if shapes differ."""
     if one.shape != other.shape or one.numel() == 0:
         return 0.0 if one.shape == other.shape else float("inf")
     return float((one.detach().double() - other.detach().double()).abs().max())
@@ -75,7 +75,7 @@ SOME_VALUES: set[Check] = set()  # checks decorated with `for_some_values`
 
 
 def for_some_values(check: Check) -> Check:
-    """Mark a check that passes if it does so with initial or with random parameters."""
+    """Mark a check that need only pass with either initial or random parameters."""
     SOME_VALUES.add(check)
     return check
 

@@ -90,7 +90,7 @@ def _fault_of_roots(parents: Sequence[int], roots: int) -> Fault:
 def _fault_of_cycle(parents: Sequence[int]) -> Fault | None:
     """Return an error if the parents form a cycle, otherwise None.
 
-    Starting at each word, the parents are followed until a visited word is reached. If this word is
+    From each word, the parents are followed until a visited word is reached. If this word is
     on the current path, there is a cycle. Each word is visited once, so the running time is linear.
     """
     climb_of = [-1] + [0] * len(parents)  # the root's parent, 0, counts as visited

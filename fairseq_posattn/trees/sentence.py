@@ -184,7 +184,7 @@ def join_parts(parts: Sequence[Sentence], note: str | None = None) -> Sentence:
 
 
 def mended(relations: Sequence[str], before: Sequence[int], after: Sequence[int]) -> list[str]:
-    """Set the relation of each word whose parent has changed to parataxis."""
+    """Set the relation to parataxis for each word whose parent has changed."""
     return [
         relation if old == new else "parataxis"
         for relation, old, new in zip(relations, before, after, strict=True)
@@ -207,7 +207,7 @@ class Labels(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A tree projected to pieces.
+    """A tree projected onto pieces.
 
     It contains the parent and the number of pieces of each word, and the labels if they are known.
     """

@@ -98,7 +98,7 @@ class Alibi(ScoreBias, ScoreMask):
         return torch.where(distances > 0, -after * further, before * distances)[None]
 
     def fixed(self, ctx: AttentionContext) -> Tensor:
-        """Return the published slopes, before and after the query, in float64, of shape (2, H)."""
+        """Return the published slopes for keys before and after the query, (2, H), in float64."""
         count = self.shape.heads
         of_all = slopes_of(count)
         if self.options.sides == "one_sided" and not ctx.causal:

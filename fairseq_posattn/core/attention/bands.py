@@ -137,7 +137,7 @@ class BandedTree(SourceTree):
     """A `SourceTree` for blocks: tensors of pieces have the shape (B·G, J) instead of (B, T).
 
     No table of all word pairs is needed. The lowest common ancestors are found by pointer doubling
-    for all blocks in parallel, with log2(W) steps and log2(W) tables of shape (B, W).
+    for all blocks in parallel, in O(log(W)) steps with log2(W) tables of shape (B, W).
     """
 
     def __init__(

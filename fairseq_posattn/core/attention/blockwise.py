@@ -3,7 +3,7 @@
 The keys of a block (see `bands`) are consecutive rows in memory, so torch's fused kernel receives
 overlapping views of them. Heads are computed one after the other, so that the data of a head stay
 in the processor's cache. With `across` > 1, a query also attends to the keys of neighbouring heads.
-The kernel is then called once per head of keys, and the outputs are combined with weights computed
+The kernel is then called once per key head, and the outputs are combined with weights computed
 from their log-sum-exps. This is equivalent to one softmax over all keys. The backward pass reuses
 the log-sum-exps, so the attention weights are not stored.
 """

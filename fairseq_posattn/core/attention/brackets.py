@@ -9,8 +9,8 @@ the number of brackets that are open after piece i. The bracket of query i consi
 Thus, `(` is the first piece of the bracket that it opens, and `)` belongs to the enclosing bracket.
 Query i attends to its bracket and, by the same rule with d_i - 1, to the enclosing bracket. It
 attends neither to closed brackets nor to brackets further out, so the attention pattern is the same
-at any depth. c(i,j) is the number of allowed pieces after j, counted separately in each of the two
-brackets. It selects learnt vectors K[c(i,j)] and V[c(i,j)], as in `relative`. The stack
+at any depth. c(i,j) counts the allowed pieces after j in the same bracket. As in `relative`, it
+selects learnt vectors K[c(i,j)] and V[c(i,j)]; each bracket has its own. The stack
 tape of Murty et al. 2023 ("Pushdown Layers") serves a similar purpose.
 """
 

@@ -91,7 +91,7 @@ class AttentionContext:
     def padding_bias(self, mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
         """Return a bias, (B, 1, 1, K), that replaces `mask`; None unless it masks only padding.
 
-        Empty sentences and float16, where another bias could be lower, also give None.
+        For empty sentences and float16, where another bias could be lower, return None.
         """
         if dtype == torch.float16 or mask is None or mask is not self.allowed:
             return None
@@ -118,7 +118,7 @@ class AttentionContext:
 
     @once
     def positions(self) -> Tensor:
-        """Return positions from 0, -1 for left padding, (B, K), or (1, K) without padding."""
+        """Return 0-based positions (-1 for left padding), (B, K), or (1, K) without padding."""
         if self.real is None:
             return torch.arange(self.length, device=self.device)[None]
         return self.real.long().cumsum(dim=1) - 1

@@ -48,7 +48,7 @@ class DirectRelativeOptions(DirectOptions):
     symmetric: bool = option(
         False,
         "true: R is the spectrum of a circulant matrix, as in the authors' code, which makes the "
-        "scores symmetric in left and right",
+        "biases symmetric around the query",
     )
 
 

@@ -1,4 +1,4 @@
-"""Disentangled attention between contents and relative positions (DeBERTa).
+"""Disentangled attention between content and relative positions (DeBERTa).
 
     s_ij = (q_i·k_j + q_i·K[delta(i,j)] + k_j·Q[delta(j,i)]) / sqrt(3d)
 

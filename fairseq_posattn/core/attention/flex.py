@@ -5,7 +5,7 @@ without an allowed pair. Biases that depend only on the distance are read from a
 per head and distance, which also receives their gradients. Inputs are padded to a small set of
 lengths, and the kernel is compiled once for each of them.
 
-The shortest input for which this path is used is `SHORTEST`, because on an H200 (bfloat16, torch
+This path is used for inputs of at least `SHORTEST` pieces, because on an H200 (bfloat16, torch
 2.11, 4,100 pieces, `window(size=11)`), FlexAttention took 0.35 times as long as our own path for
 inference, and 0.62 for the forward and backward pass. Other lengths, windows with a bias, and
 `block` remain to be measured with recipes/benchmark/gpu.sh.

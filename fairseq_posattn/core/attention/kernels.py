@@ -28,7 +28,7 @@ def by_head(x: Tensor) -> Tensor:
 
 
 def times(x: Tensor, matrices: Tensor) -> Tensor:
-    """Return the products of x, (B, H, Q, N), with one matrix per head or, (1, N, M), for all."""
+    """Multiply x, (B, H, Q, N), by one matrix per head, or by one for all heads, (1, N, M)."""
     if len(matrices) == 1:
         return by_head(by_query(x) @ matrices.squeeze(0))
     products = x.permute(1, 2, 0, 3).flatten(1, 2) @ matrices  # H QB M
@@ -87,12 +87,12 @@ def dropout_rate(dropout: nn.Module | None) -> float:
 
 
 def lowest(dtype: torch.dtype) -> float:
-    """Return half of the lowest value, for masked keys: added to a score, it stays finite."""
+    """Return half the lowest finite value, for masked keys; its sum with a score is finite."""
     return torch.finfo(dtype).min / 2
 
 
 def padded_length(length: int, step: int) -> int:
-    """Return the next multiple of `step` or, for longer inputs, of 1/8 of a power of two."""
+    """Round up to a multiple of `step` or, if larger, 1/8 of the next power of two."""
     step = max(step, (1 << (length - 1).bit_length()) // 8)
     return -(-length // step) * step
 

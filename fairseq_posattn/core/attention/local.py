@@ -30,7 +30,7 @@ class LocalHard(ScoreMask, WeightChange):
     """Restricts each query to a Gaussian-weighted window around a predicted centre.
 
     The centre is p_i = I sigmoid(v·tanh(W q_i)), with separate W and v for each head. Keys with |j
-    - p_i| <= D are allowed. The attention weights are multiplied by exp(-(j - p_i)^2 / (2
+    - p_i| <= D (`reach`) are allowed. Attention weights are multiplied by exp(-(j - p_i)^2 / (2
     sigma^2)), where sigma = D/2, so that the centre receives a gradient.
     """
 

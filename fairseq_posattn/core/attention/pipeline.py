@@ -2,7 +2,7 @@
 
 First, queries, keys and values are transformed, and keys and values are expanded. Biases and other
 changes are applied to the scaled scores in the order of the specification. All masks are combined,
-supervised heads compute their losses, and the softmax is computed in float32. Finally, weights are
+supervised heads compute losses, and the softmax uses at least float32. Finally, weights are
 changed (the mask is reapplied after each change), dropout is applied, the weighted sum of the
 values is computed, and value terms are added.
 

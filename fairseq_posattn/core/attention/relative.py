@@ -2,9 +2,9 @@
 
     s_ij = q_i·(k_j + K[c(i,j)])/sqrt(d),  o_i = sum_j a_ij (v_j + V[c(i,j)]),  c(i,j) = clip(j - i)
 
-K and V are learnt tables of 2r + 1 rows, one pair per layer. A tensor of shape (T, T, d) is not
-needed: the products of a query with all rows are gathered by c, and the weights are summed into 2r
-+ 1 buckets before they are multiplied by V.
+K and V are learnt tables of 2·max + 1 rows, one pair per layer. A tensor of shape (T, T, d) is not
+needed: the products of a query with all rows are gathered by c, and the weights are summed into
+2·max + 1 buckets before they are multiplied by V.
 
 For `tree_relative`, c(i,j) is the clipped relation of Wang et al. 2019 (Section 3.1, rules 1 and 2,
 Eq. 6). As in the paper, its sign is that of query minus key, whereas `relative` uses key minus

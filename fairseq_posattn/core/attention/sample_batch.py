@@ -57,7 +57,7 @@ def context(
 
 
 def some_brackets(real: Tensor) -> Tensor:
-    """Return the open brackets after each piece, (B, K); every six pieces open and close two."""
+    """Count the open brackets after each piece, (B, K); every six pieces contain two pairs."""
     place = (real.long().cumsum(dim=1) - 1) % 6
     return depths(real & ((place == 1) | (place == 2)), real & ((place == 4) | (place == 5)))
 
@@ -78,7 +78,7 @@ def inputs(
     left: bool = False,
     dtype: torch.dtype = torch.double,
 ) -> Tensor:
-    """Return inputs, (T, B, C), that are the same for a sentence in every batch."""
+    """Return inputs, (T, B, C); a sentence's inputs depend only on its row and length."""
     x = torch.randn(ctx.length, len(trees), WIDTH, dtype=dtype)
     for row, (words, _) in enumerate(trees):
         start = ctx.length - len(words) if left else 0

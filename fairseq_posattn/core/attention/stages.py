@@ -111,7 +111,7 @@ class ScoreMask(Mechanism):
         """Return the mask as a largest distance and groups, for `flex`; None if this is impossible.
 
         A query may attend to the keys of its own group, within this distance. The groups are
-        integers from 0 on, of shape (B, K) or (1, K); None means that there is only one group.
+        non-negative integers, of shape (B, K) or (1, K); None means that there is only one group.
         """
         return None
 

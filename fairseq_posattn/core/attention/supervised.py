@@ -129,7 +129,7 @@ class ParentTargets:
 
 
 def parents_or_own(tree: SourceTree) -> Tensor:
-    """Return the parent of each piece's word, (B, T): itself for the root, or NO_WORD."""
+    """Return each piece's parent word, (B, T): itself for the root, NO_WORD outside words."""
     inside = tree.words.clamp(0, tree.parents.size(1) - 1)
     return tree.parents.gather(1, inside).masked_fill(~tree.is_word, NO_WORD)
 

@@ -2,9 +2,9 @@
 
 A learnt bias for each range of distances is added to the score: s_ij + b_h[bucket(j - i)]. In an
 encoder, half of the buckets are for keys after the query; in a decoder, all buckets are for
-previous keys. In each direction, the first half of the available buckets covers one distance each.
-The other buckets cover ranges that grow by a constant factor up to `max`, and the last bucket
-covers all larger distances. As in T5, all layers share one table. Unlike in T5, scores are divided
+previous keys. In each direction, each bucket in the first half covers one distance. The other
+buckets cover ranges that grow by a constant factor up to `max`; the last one also covers all
+larger distances. As in T5, all layers share one table. Unlike in T5, scores are divided
 by sqrt(d) by default.
 """
 

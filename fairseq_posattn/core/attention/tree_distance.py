@@ -1,6 +1,6 @@
 """A score bias for the number of edges between two words in the dependency tree.
 
-    bias:      s_ij + b_h[min(t_ij, r)]
+    bias:      s_ij + b_h[min(t_ij, max)]
     gaussian:  s_ij - t_ij^2 / (2 sigma_h^2)
 
 t_ij is the number of edges between the words of i and j; it is 0 for pieces of the same word. Each

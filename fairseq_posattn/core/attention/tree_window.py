@@ -1,6 +1,6 @@
 """A window in the dependency tree, which restricts attention to words within a few edges.
 
-A query attends to the keys with t_ij <= k, where t_ij is the number of edges between the words of i
+A query attends to keys with t_ij <= hops, where t_ij is the number of edges between the words of i
 and j. Pieces of one word attend to each other. By default, the end-of-sentence symbol attends to
 all pieces, and all pieces attend to it. Li et al. 2021 ("Improving BERT with Syntax-aware Local
 Attention") use similar masks based on tree distance.

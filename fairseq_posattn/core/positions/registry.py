@@ -182,7 +182,7 @@ def joined(
     ctx: AttentionContext,
     fuser: nn.Module | None = None,
 ) -> Tensor | None:
-    """Return all positions that are added to the embeddings, combined, or None if there are none.
+    """Return the combination of all positions that are added to the embeddings, or None.
 
     The shape is (B, Q, C) or (1, Q, C).
 

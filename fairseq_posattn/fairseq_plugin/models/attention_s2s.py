@@ -68,10 +68,10 @@ class AttentionS2SConfig(FairseqDataclass):
     sigma_floor: float = option(0.0, "positional attention: set a lower bound for sigma")
     epsilon: float = option(1e-3, "positional attention: add this number to 2 sigma^2")
     max_source_positions: int = option(
-        1024, "set the maximal number of pieces of a source sentence (default: 1024)"
+        1024, "set the maximum number of pieces of a source sentence (default: 1024)"
     )
     max_target_positions: int = option(
-        1024, "set the maximal number of pieces of a target sentence (default: 1024)"
+        1024, "set the maximum number of pieces of a target sentence (default: 1024)"
     )
 
 

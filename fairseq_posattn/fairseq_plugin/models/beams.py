@@ -65,7 +65,7 @@ class Beams:
             self.source_bias = bias_from(source_padding[::size, None, None])
 
     def reorder(self, order: Tensor) -> None:
-        """Replace each hypothesis by the one with the given number, of the same sentence."""
+        """Replace each hypothesis by the hypothesis of the same sentence with the given index."""
         sentences = (order // self.size).view(-1, self.size)
         if not torch.equal(sentences, sentences[:, :1].expand_as(sentences)):
             raise ValueError("beam search mixed the hypotheses of several sentences")
@@ -103,7 +103,7 @@ class BeamAttention(MultiheadAttention):
         return x.view(-1, rows, self.num_heads, self.head_dim).transpose(1, 2)
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
-        """Remove the sentences that are finished."""
+        """Remove finished sentences from the cache."""
         beams = self.beams(incremental_state)
         if beams is None:
             return super().reorder_incremental_state(incremental_state, new_order)

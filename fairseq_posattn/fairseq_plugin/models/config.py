@@ -60,8 +60,8 @@ class OwnOptions(FairseqDataclass):
     )
     fast_dropout: bool = option(
         False,
-        "use a faster dropout on CPUs, with rates rounded to multiples of 1/65,536 and its own "
-        "random number generator",
+        "use a faster dropout on CPUs, which rounds rates to multiples of 1/65,536 and draws "
+        "different random numbers",
     )
 
 

@@ -95,7 +95,7 @@ class Joined:
 
 
 def joined(layers: Sequence[nn.Module]) -> nn.Module | None:
-    """Return one layer with the outputs of all layers, or None for other kinds of layers."""
+    """Return one layer with the outputs of all layers, or None for unsupported kinds of layers."""
     if all(hasattr(layer, "_packed_params") for layer in layers):
         return joined_quantized(layers)
     plain = [one for one in layers if isinstance(one, nn.Linear)]

@@ -1,4 +1,4 @@
-"""Log the mechanisms' learned parameters to TensorBoard at each validation."""
+"""Log the diagnostics of mechanisms to TensorBoard at each validation."""
 
 import os
 

@@ -20,8 +20,8 @@ def fit(load_ensemble, filenames, *args, **kwargs):
     """Wrapper for checkpoint_utils.load_model_ensemble_and_task that checks the parameters.
 
     All programs except fairseq-train load their models with this function. An InputError is raised
-    for classes that this package does not define, and for parameters that do not fit the model, or
-    that are NaN or infinite.
+    for unregistered mechanisms, positions or tree providers, and for parameters that do not fit the
+    model, or that are NaN or infinite.
     """
     names = ", ".join(map(str, filenames))
     try:

@@ -209,7 +209,7 @@ SAFE_CLASSES: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
 
 
 def register_classes() -> None:
-    """Allow SAFE_CLASSES in torch.load, which rejects all other classes since torch 2.6.
+    """Allow SAFE_CLASSES in torch.load, which rejects all other classes in torch 2.6+.
 
     For older versions, issue a warning, because their torch.load can execute arbitrary code.
     """
@@ -224,7 +224,7 @@ def register_classes() -> None:
 
 
 def loads_weights_only() -> bool:
-    """Return whether torch.load uses weights_only=True by default, as it does since torch 2.6."""
+    """Return whether torch.load uses weights_only=True by default, as it has since torch 2.6."""
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 6)
 
 

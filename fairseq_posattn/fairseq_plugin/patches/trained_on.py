@@ -97,7 +97,7 @@ def compare(task, state: Mapping[str, Any]) -> None:
 
 
 def warn_of_control(task, control: str | None) -> None:
-    """Warn once if the data have other control trees than the training data.
+    """Warn once if the data and the training data have different control trees.
 
     control: the kind of control trees in the data, such as `chain`; None if it is unknown, in which
         case there is no warning.

@@ -65,7 +65,7 @@ class NewText:
     def tokenizer(self, trees: bool) -> TreeProvider | None:
         """Return the provider that tokenises the lines when they are read, or None.
 
-        Otherwise, a lazy provider tokenises a batch's lines when their trees are requested.
+        If None, a lazy provider tokenises a batch when its trees are requested.
         """
         if self.pipeline and self.pipeline.config.splits_parsers_words:
             return self.stanza

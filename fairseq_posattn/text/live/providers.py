@@ -35,7 +35,7 @@ __all__ = ["PROVIDERS", "SegmentedLine", "Sentence", "TreeProvider", "register"]
 
 
 class TreeProvider:
-    """The base class of tree providers. A subclass must define only `name` and `parsed`.
+    """The base class of tree providers. A subclass need only define `name` and `parsed`.
 
     lazy: if True, `parsed` is called when a batch is created, with its lines in any order and, for
         new text, perhaps lines of later batches; such a provider can also parse binarised data
@@ -71,8 +71,8 @@ class TreeProvider:
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
         """Return the tree of each line, in order, or None for a line without a tree.
 
-        If `words` tokenised the lines, the trees must have the same words. Each line is passed
-        once.
+        If `words` tokenised the lines, the trees must have these words. Unless `lazy`, lines are
+        passed once.
         """
         raise NotImplementedError
 

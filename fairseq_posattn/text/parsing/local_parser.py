@@ -43,7 +43,7 @@ PUNCTUATION = "punct"
 
 
 def features(word: str) -> list[str]:
-    """Return the word, its ends and its shape, each with the number of its kind."""
+    """Return the word, its affixes and its shape, each prefixed with its feature index."""
     low = word.lower()
     signs = (word[:1].isupper(), word[1:].isupper(), any(map(str.isdigit, word)), word.isalnum())
     shape = "".join("ny"[sign] for sign in signs)
@@ -64,7 +64,7 @@ class Lexicon:
 
     @classmethod
     def of(cls, trees: Sequence[Sentence], parents: Sequence[Sequence[int]]) -> Lexicon:
-        """Collect them from the training trees; features that occur once are unknown."""
+        """Create a lexicon from training trees; features that occur once are unknown."""
         counts = Counter(part for tree in trees for word in tree.words for part in features(word))
         frequent = [part for part, count in counts.items() if count > 1]
         used: dict[str, Counter[str]] = defaultdict(Counter)
@@ -86,7 +86,7 @@ class Lexicon:
 
 
 class Network(nn.Module):
-    """Scores of the children of a word, and of the relations and tags of words."""
+    """Scores the children of a word, and the relations and tags of words."""
 
     def __init__(self, lexicon: Lexicon):
         super().__init__()
@@ -103,7 +103,7 @@ class Network(nn.Module):
         self.tag = nn.Sequential(hidden, nn.ReLU(), nn.Linear(HIDDEN, len(lexicon.tags)))
 
     def windows(self, words: Tensor) -> Tensor:
-        """Return vectors of each word and its neighbours, for [sentence, word, feature]."""
+        """Return vectors of words with neighbours, given indices [sentence, word, feature]."""
         found = self.features(words)
         if self.training:  # rely on endings in place of words, and on words without neighbours
             found[:, :, 0] *= torch.rand(*words.shape[:2], 1) >= WORD_DROPOUT
@@ -271,7 +271,7 @@ def as_tensors(trees: Sequence[Sequence[Part]]) -> tuple[Tensor, Tensor]:
 
 
 def without_root(tree: Sequence[int], relations: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return a tree without its artificial root: the first child that is a word replaces it."""
+    """Return a tree whose artificial root is replaced by its first non-punctuation child."""
     roots = [k for k, parent in enumerate(tree) if not parent][1:]
     root = next((k for k in roots if relations[k] != PUNCTUATION), roots[0])
     parents = [parent or (root if k != root else 0) for k, parent in enumerate(tree)]

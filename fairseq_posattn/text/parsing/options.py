@@ -33,8 +33,8 @@ class ParserSettings:
     """All settings that affect the trees; they are stored together with the trees."""
 
     parser: str = option(
-        "parse with stanza (default), with a parser of posattn train-parser --kind local (local), "
-        "which splits lines at spaces, or use the trees of --trees (conllu)",
+        "parse with stanza (default), with a parser from posattn train-parser --kind local "
+        "(local), which splits lines at spaces, or use the trees of --trees (conllu)",
         "stanza",
         one_of(*PARSERS),
         choices=("stanza", "local", "conllu"),

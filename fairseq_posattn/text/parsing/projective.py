@@ -57,7 +57,7 @@ def best_trees(children: np.ndarray, stops: np.ndarray, lengths: Sequence[int]) 
 class Chart:
     """The best scores of all spans of a batch of sentences.
 
-    Spans from word i to word j are computed at [:, i, j], all spans of equal width at once:
+    Spans from word i to word j are stored at [:, i, j]; equally wide spans are computed at once:
 
     right: head i with all its right children, down to j. left: the same for head j.
     open_right: head i with right children up to j, whose own right children are missing.

@@ -82,7 +82,7 @@ class StanzaParser:
         ]
 
     def tree_of_line(self, line: Sentence, parts: Sequence[Sentence]) -> Sentence:
-        """Join the parses of the parts of a line; without any, return the line without a tree."""
+        """Join the parses of a line's parts; if there are none, return it without a tree."""
         long = f"the line has {len(line.words)} words, more than --max-words"
         if not parts and line.words:
             return line.without_tree(f"{long}, so it was skipped and has no tree")

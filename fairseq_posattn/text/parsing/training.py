@@ -72,7 +72,7 @@ class TrainingRequest:
         "do not train a tokeniser; the parser then requires tokenised text", False
     )
     kind: str = option(
-        "train stanza's models (stanza, the default), or a small parser of tokenised text that "
+        "train stanza's models (stanza, the default), or a small parser for tokenised text that "
         "sees only neighbouring words, neither depth nor position (local)",
         STANZA,
         one_of(*KINDS),
