@@ -55,7 +55,7 @@ def test_where_it_acts_is_what_the_code_says(name):
     acts = re.search(r"^- \*\*Layers:\*\* (.*)$", SECTIONS[name], re.M)[1]
     layers = mechanism.usual_layers
     assert acts.startswith("all layers" if layers is None else f"layer {format_numbers(layers)}")
-    assert ("also in the decoder" in acts) == mechanism.causal_safe
+    assert ("in the decoder" in acts) == mechanism.causal_safe
     assert ("in cross-attention" in acts) == mechanism.cross_safe
     assert ("needs trees" in acts) == mechanism.needs_tree
     assert ("on all heads" in acts) == (not mechanism.accepts_heads)

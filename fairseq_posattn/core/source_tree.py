@@ -109,7 +109,7 @@ class SourceTree:
 
     @once
     def depths(self) -> Tensor:
-        """Return the depth of each piece's word, (B, T) (Eq. 5); for </s>, 1 + the largest."""
+        """Return the depth (Eq. 5) of each piece's word, (B, T); </s> has the maximum plus 1."""
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         depths = word_depths(self.parents).gather(1, inside)
         depths = depths.masked_fill(~self.is_word, NO_PARENT)

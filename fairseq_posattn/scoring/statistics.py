@@ -9,7 +9,7 @@ samples. The variance of a mean, or of a difference of means, has two components
 
 With few runs, s is a poor estimate, so quantiles are those of Student's t-distribution with
 Satterthwaite's (1946) degrees of freedom. Drawing runs with replacement as well would count the
-variance due to sentences about three times (Owen 2007, "The pigeonhole bootstrap") and
+run-by-sentence interaction about three times (Owen 2007, "The pigeonhole bootstrap") and
 underestimate s² by the factor (R - 1)/R. For a single run, the method is the usual bootstrap over
 sentences.
 

@@ -125,7 +125,7 @@ def empty_rows_stay_finite(specification: str) -> None:
     look = "avoid divisions by zero, and maxima over an empty sentence"
     if (weights[1] != 0).any():
         raise BrokenPromise(
-            "weights of 0 for a sentence of padding only",
+            "weights of 0 for an all-padding sentence",
             f"{float(weights[1].abs().max()):.2g}",
             look,
             ON_WEIGHTS,
@@ -133,7 +133,7 @@ def empty_rows_stay_finite(specification: str) -> None:
     # A mechanism that replaces the output may have a residual connection.
     if not has_replacement(module) and (out[:, 1] != 0).any():
         raise BrokenPromise(
-            "an output of 0 for a sentence of padding only",
+            "an output of 0 for an all-padding sentence",
             f"{float(out[:, 1].detach().abs().max()):.2g}",
             look,
             ("value_term", "change_weights"),

@@ -8,8 +8,8 @@ of the first folder.
 
 The arguments and modifiers of a word are those of the most frequent rule for its word, its relation
 and the relations of its children, or, if this combination is new, the most frequent rule without
-the word. If that is new, too, each child receives the most frequent role of its relation that no
-other child has received, and arguments are sorted pairwise by their more frequent order.
+the word. If that is new, each child receives the most frequent unused role of its relation (with
+its head, if seen), and any two arguments are put in their more frequent order.
 """
 
 from __future__ import annotations

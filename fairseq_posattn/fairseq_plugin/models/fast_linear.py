@@ -169,7 +169,7 @@ def fastest_class(layers: Sequence[nn.Linear]) -> type[nn.Linear]:
 
 
 def seconds(layers: Sequence[nn.Linear], inputs: Sequence[Tensor]) -> float:
-    """Return the time of one product with each layer."""
+    """Return the total time to apply each layer once."""
     start = perf_counter()
     for layer, x in zip(layers, inputs, strict=True):
         layer(x)

@@ -1,6 +1,6 @@
 """Report invalid input in one line where fairseq's programs print a traceback or an assertion.
 
-A wrapper for sys.excepthook prints this line. fairseq's own error messages are unchanged.
+Wrappers for sys.excepthook and ArgumentParser.error print this line.
 """
 
 import errno

@@ -126,8 +126,8 @@ def rejected(reason: str) -> InputError:
 def refusal(error: BaseException) -> str | None:
     """Return an explanation if the error means that fairseq rejected an option, and None otherwise.
 
-    This is assumed if the error was raised by an `assert` or `raise` statement of fairseq, or by a
-    statement of fairseq that reads an option given on the command line.
+    This is assumed if the error was raised by a `raise` statement of fairseq, or by any
+    statement of fairseq that reads or mentions an option given on the command line.
     """
     if isinstance(error, MissingMandatoryValue):
         return f"--{str(error.key).replace('_', '-')} is missing; add it"
