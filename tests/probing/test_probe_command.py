@@ -639,7 +639,7 @@ def arguments(world, tmp_path, **other):
         ({"path": "=a.pt"}, "write NAME=PATH"),
         ({"data": "nowhere"}, "nowhere: there is no such folder"),
         ({"tasks": "nowhere"}, "nowhere is not a folder"),
-        ({"tasks": None}, "--tasks FOLDER"),
+        ({"tasks": None}, "and --tasks or --heads"),
         ({"json": None}, "--json FILE"),
         ({"path": None}, "--path"),
         ({"task": "Tense"}, "contains no past_present.txt for Tense"),

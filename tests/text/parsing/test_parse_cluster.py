@@ -178,7 +178,7 @@ def error_of(result: subprocess.CompletedProcess) -> str:
 def test_sbatch_that_refuses(slurm, given, tmp_path):
     slurm.program("sbatch", "#!/bin/sh\necho no such account >&2; exit 1\n")
     result = slurm.parse(*given, "--out", tmp_path / "out.conllu", check=False)
-    assert "with exit code 1; see its message above" in error_of(result)
+    assert "(exit code 1); see its message above" in error_of(result)
     assert "no such account" in result.stdout
 
 
