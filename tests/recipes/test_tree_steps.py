@@ -24,8 +24,8 @@ def printed(folder, alignments, *options, **kwargs):
 
 
 def test_steps_along_trees_and_chains(tmp_path):
-    # b a: both; a c: neither; c d: both; then c a: the tree; a b: the chain
-    alignments = ["1-0 0-1 2-2 3-3", "2-0 0-4 1-8"]
+    # b (or d) a: both; a c: neither; c d: both; then c a: the tree; a b: the chain
+    alignments = ["1-0 3-0 0-1 2-2 3-3", "2-0 0-4 1-8"]
     assert printed(tmp_path, alignments).split() == ["5", "60.0", "60.0", "20.0", "20.0"]
     write(tmp_path / "forms", ["w x y z", FORM])
     found = printed(tmp_path, alignments, "--target", "forms")
