@@ -6,7 +6,7 @@
 A step leads from the source word of one target word to that of the next aligned target word. The
 program prints the share of steps that stay at a word, or lead to its parent or child (`tree`) or to
 an adjacent word (`chain`). If many more steps follow the tree, `tree_walk` may gain from trees.
-With --target, steps may also start at the source word before the innermost open bracket.
+With --target, steps may also start at the word aligned before the innermost open target bracket.
 """
 
 from __future__ import annotations
