@@ -923,13 +923,22 @@ class TreeWalk(OfWords):
     m_ij^r = sum_k a_ik [r(k, j) = r],  n_ij^r = sum_k a_pk [r(k, j) = r], 0 without p
     The score becomes s_ij + log(sum_r m_ij^r + n_ij^0 + n_ij^1 + 0.001)
     + sum_r (m_ij^r q_i . K_r + n_ij^r q_i . N_r) / sqrt(d).  keys: (H - 1) x 8 x d, first the K
+    With `lead`, 1 x 4 x d, s_ij of head 0 becomes s_ij + log(sum_r l_ij^r + 0.001)
+    + sum_r l_ij^r q_i . L_r / sqrt(d), l_ij^r = sum_k a'_pk [r(k, j) = r].  a': its weights without
+    this bias, or `below`, those of the layer below.
     """
 
     keys: torch.Tensor
+    lead: torch.Tensor | None = None
+    below: list[dict[int, float]] | None = None
+
+    def plain(self, q, i, count):
+        root = math.sqrt(len(q[0][i]))
+        return {k: _dot(q[0][i], self.all_keys[0][k]) / root for k in range(count)}
 
     def look(self, q, i, count):
-        root = math.sqrt(len(q[0][i]))
-        return _softmax({k: _dot(q[0][i], self.all_keys[0][k]) / root for k in range(count)})
+        led = self.added(q, 0, i, count)
+        return _softmax({k: score + led[k] for k, score in self.plain(q, i, count).items()})
 
     def before(self, i):
         if self.depths is None:
@@ -950,24 +959,33 @@ class TreeWalk(OfWords):
             return 2 if other < one else 3
         return None
 
-    def masses(self, q, i, j, count):  # of the four kinds
+    def masses(self, look, j):  # of the four kinds
         found = [_scalar(0.0)] * 4
-        if i is None:
-            return found
-        for k, weight in self.look(q, i, count).items():
+        for k, weight in look.items():
             if (kind := self.kind(k, j)) is not None:
                 found[kind] = found[kind] + weight
         return found
 
     def added(self, q, h, i, count):
+        p = self.before(i)
         if h == 0:
-            return [0.0 for _ in range(count)]
-        vectors = [_vector(row) for row in self.keys[h - 1]]
-        towards = [_dot(q[h][i], vector) / math.sqrt(len(vector)) for vector in vectors]
+            if self.lead is None:
+                return [0.0 for _ in range(count)]
+            earlier = {} if p is None else _softmax(self.plain(q, p, count))
+            if self.below and p is not None:
+                earlier = self.below[p]
+            towards = self.towards(q[0][i], self.lead[0])
+            found = [self.masses(earlier, j) for j in range(count)]
+            return [torch.log(sum(m) + 0.001) + _dot(m, towards) for m in found]
+        towards = self.towards(q[h][i], self.keys[h - 1])
+        now = self.look(q, i, count)
+        earlier = {} if p is None else self.look(q, p, count)
         biases = []
         for j in range(count):
-            m = self.masses(q, i, j, count)
-            n = self.masses(q, self.before(i), j, count)
-            bias = torch.log(m[0] + m[1] + m[2] + m[3] + n[0] + n[1] + 0.001)
-            biases.append(bias + _dot([*m, *n], towards))
+            m, n = self.masses(now, j), self.masses(earlier, j)
+            biases.append(torch.log(sum(m) + n[0] + n[1] + 0.001) + _dot([*m, *n], towards))
         return biases
+
+    def towards(self, query, table):
+        vectors = [_vector(row) for row in table]
+        return [_dot(query, vector) / math.sqrt(len(vector)) for vector in vectors]

@@ -17,6 +17,14 @@ attends, the neighbours of this word in the tree, the word to which head 0 atten
 the parent of that word. The query determines which of these words are preferred. Each head learns
 its own tables K and N.
 
+Scores alone cannot distinguish two occurrences of a word. With follow=true, the scores of head 0
+therefore get a bias towards the word of step p and its neighbours:
+
+    l_ij^r = sum_k a'_pk [r(k,j)]
+    b0_ij = log(sum_r l_ij^r + 0.001) + sum_r l_ij^r q_i·L[r] / sqrt(d)
+
+a' are the weights of head 0 in the layer below or, in the first layer, those without this bias.
+
 Head 0 can be supervised. With alignments in the data and fairseq's
 label_smoothed_cross_entropy_with_alignment criterion, it learns to attend to the source word from
 which the last target piece was generated.
@@ -25,6 +33,7 @@ which the last target piece was generated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -33,15 +42,22 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.kernels import scaled_scores, softmax_weights
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    NoOptions,
     Use,
     at_least_float32,
 )
 from fairseq_posattn.core.attention.stages import KeyBias
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
 
 FLOOR = 1e-3  # keeps the logarithm finite for words with zero weight
 STEPS = 4  # relations: same word, parent, left child, right child
+
+
+@dataclass(frozen=True)
+class TreeWalkOptions:
+    follow: bool = option(
+        False, "bias head 0 towards the word of step p and its neighbours, as a repeated word needs"
+    )
 
 
 class TreeWalk(KeyBias):
@@ -49,13 +65,15 @@ class TreeWalk(KeyBias):
 
     name = "tree_walk"
     paper = "ours"
+    Options = TreeWalkOptions
+    options: TreeWalkOptions
     needs_tree = True
     cross_safe = True
     reads_brackets = True
     equation = "b_ij = log(near + 0.001) + Σ_r (m_ij^r q_i·K[r] + n_ij^r q_i·N[r])/√d"
 
     @classmethod
-    def check(cls, options: NoOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
+    def check(cls, options: TreeWalkOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
         if shape.heads < 2:
             raise ValueError("it needs a head besides head 0; use at least 2 heads")
 
@@ -64,27 +82,32 @@ class TreeWalk(KeyBias):
         self.keys = nn.Parameter(torch.empty(size))  # K, and then N
         for table in self.keys:
             nn.init.xavier_uniform_(table)
+        if self.options.follow:
+            self.first_keys = nn.Parameter(torch.empty(1, STEPS, self.shape.head_width))  # L
+            nn.init.xavier_uniform_(self.first_keys[0])
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        look = self.look(q, k, ctx)
+        tree, first = ctx.given_tree, q[:, :1]
+        scores = at_least_float32(scaled_scores(first, k[:, :1]))  # B 1 Q K
+        own = torch.zeros_like(scores)
+        if self.options.follow:
+            below = ctx.looks[-1] if ctx.looks else softmax_weights(scores, ctx.allowed)[:, 0]
+            led = moved(self.before(below, ctx, "below"), tree)
+            own = towards(first, self.first_keys, led, led.sum(dim=1))
+        look = softmax_weights(scores + own, ctx.allowed)[:, 0]
         ctx.looks.append(look)
-        near = moved(look, ctx.given_tree)
-        around = moved(self.before(look, ctx), ctx.given_tree)
-        seen = near.sum(dim=1) + around[:, :2].sum(dim=1) + FLOOR
-        keys = at_least_float32(self.keys * q.size(-1) ** -0.5)
-        wanted = at_least_float32(q[:, 1:]) @ keys.transpose(-1, -2)  # B H Q R
-        bias = torch.einsum("bhqr,brqj->bhqj", wanted, torch.cat([near, around], dim=1))
-        bias = bias + seen.log()[:, None]
-        return torch.cat([torch.zeros_like(bias[:, :1]), bias], dim=1)
+        near = moved(look, tree)
+        around = moved(self.before(look, ctx, "look"), tree)
+        seen = near.sum(dim=1) + around[:, :2].sum(dim=1)
+        others = towards(q[:, 1:], self.keys, torch.cat([near, around], dim=1), seen)
+        return torch.cat([own, others], dim=1)
 
-    def look(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the attention weights of head 0, of shape (B, Q, K)."""
-        scores = at_least_float32(scaled_scores(q[:, :1], k[:, :1]))
-        return softmax_weights(scores, ctx.allowed)[:, 0]
+    def before(self, look: Tensor, ctx: AttentionContext, name: str) -> Tensor:
+        """Return, for each query, the weights of head 0 at its step p, of shape (B, Q, K).
 
-    def before(self, look: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return, for each query, the weights of head 0 at its step p, of shape (B, Q, K)."""
-        back, all_steps = ctx.steps_before, ctx.with_earlier("look", look)
+        name: the name under which incremental decoding stores the weights.
+        """
+        back, all_steps = ctx.steps_before, ctx.with_earlier(name, look)
         back = back.expand(len(look), -1)[..., None]
         return all_steps.gather(1, back.clamp(min=0).expand(-1, -1, look.size(-1))) * (back >= 0)
 
@@ -94,6 +117,16 @@ class TreeWalk(KeyBias):
         steps = moved(pieces.expand(len(tree.words), -1, -1), tree).long()
         numbers = torch.arange(STEPS, device=steps.device)[:, None, None]
         return {"1 parent, 2 child before, 3 after": (steps * numbers).sum(1, keepdim=True)}
+
+
+def towards(q: Tensor, tables: Tensor, sums: Tensor, seen: Tensor) -> Tensor:
+    """Return log(seen + 0.001) + sum_r sums^r q·tables[r] / sqrt(d), of shape (B, H, Q, K).
+
+    q: B H Q D, tables: H R D, sums: B R Q K, seen: B Q K
+    """
+    keys = at_least_float32(tables * q.size(-1) ** -0.5)
+    wanted = at_least_float32(q) @ keys.transpose(-1, -2)  # B H Q R
+    return torch.einsum("bhqr,brqj->bhqj", wanted, sums) + (seen + FLOOR).log()[:, None]
 
 
 def moved(weights: Tensor, tree: SourceTree) -> Tensor:

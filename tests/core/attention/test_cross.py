@@ -25,7 +25,7 @@ SPECIFICATIONS = [
     "window(size=3, across=3) + temperature + gaussian(ratio=1.4) + tree_depth_bias(max=2)",
     "local_hard(reach=2) + local_soft + tree_depth_bias + temperature(heads=1)",
     "window(size=5, ratio=0.5, heads=0|1) + local_hard(reach=2, heads=2|3)",
-    "tree_walk",
+    *("tree_walk", "tree_walk(follow=true)"),
     "temperature + tree_walk + gaussian(ratio=0.7, heads=1|2) + window(size=5, heads=2|3)",
 ]
 LENGTHS = [(1, 1), (7, 4), (4, 7), (6, 6), (1, 6), (5, 1)]  # of the source and of the target
@@ -77,8 +77,9 @@ def test_padding_and_steps_change_nothing(specification):
 
 @pytest.mark.long(ci=True)
 @pytest.mark.parametrize("seed", range(8))
-def test_a_walk_along_any_brackets_equals_the_loops(seed):
-    module = attention("tree_walk", seed, cross=True)
+@pytest.mark.parametrize("specification", ["tree_walk", "tree_walk(follow=true)"])
+def test_a_walk_along_any_brackets_equals_the_loops(specification, seed):
+    module = attention(specification, seed, cross=True)
     batch, tree = pair(7, 12, seed)
     batch.brackets = torch.tensor([slow.open_brackets(random_brackets(seed)[:12].ljust(12, "a"))])
     check_same_gradients(module, equal_to_loops(module, batch, tree))
@@ -101,7 +102,24 @@ def test_where_the_layers_look_is_told_for_each_written_piece(brackets):
         torch.testing.assert_close(found[row], (looks[0][step] * looks[1][step]).sqrt())
 
 
-@pytest.mark.parametrize("specification", SPECIFICATIONS[-5:])
+def test_head_0_follows_the_layer_below():
+    """With follow=true, it prefers words near the one at which that layer looked in step p."""
+    batch, tree = pair(6, 5)
+    module = attention("tree_walk(follow=true)", cross=True)
+    below = torch.rand(1, 5, 6, dtype=torch.double).softmax(dim=-1)
+    (walk,) = of_loops = parts(module, tree)
+    walk.below = [dict(enumerate(row)) for row in below[0]]
+    expected, _ = slow.multi_head(
+        batch.y[:, 0], projections(module), HEADS, of_loops, batch.x[:, 0]
+    )
+    ctx = CrossContext.between(~batch.real_source, ~batch.real_target, tree=batch.tree)
+    ctx.looks.append(below)
+    k, v = (module.split(projection(batch.x)) for projection in (module.k_proj, module.v_proj))
+    q = module.split(module.q_proj(batch.y))
+    torch.testing.assert_close(module.attend(batch.y, q, k, v, ctx)[0][:, 0], expected)
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS[-6:])
 def test_gradients_equal_those_of_the_loops(specification):
     batch, tree = pair(6, 5)
     module = attention(specification, cross=True)

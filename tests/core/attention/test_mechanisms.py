@@ -175,7 +175,7 @@ PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "tree_labels": tree_labels,
     "tree_supervised": tree_supervised,
     "brackets": lambda m, *_: slow.Brackets(*tables(m)),
-    "tree_walk": lambda m, *tree: slow.TreeWalk(*tree, m.keys),
+    "tree_walk": lambda m, *tree: slow.TreeWalk(*tree, m.keys, getattr(m, "first_keys", None)),
 }
 
 
