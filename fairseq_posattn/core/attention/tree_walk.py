@@ -56,7 +56,8 @@ STEPS = 4  # relations: same word, parent, left child, right child
 @dataclass(frozen=True)
 class TreeWalkOptions:
     follow: bool = option(
-        False, "bias head 0 towards the word of step p and its neighbours, as a repeated word needs"
+        False,
+        "bias head 0 towards the earlier word and its neighbours, to tell repeated words apart",
     )
 
 
