@@ -402,7 +402,7 @@ def runs(bracketed, tmp_path_factory):
         path = folder / name / "checkpoint_last.pt"
         if not path.exists():
             options = TRAINED.get(name, (*STOCK, *TABLES))
-            updates = ("--lr", "1e-2", "--disable-validation", "--max-update", "40")
+            updates = ("--lr", "1e-2", "--disable-validation", "--max-update", "80")
             train(bracketed, path.parent, *options, *updates)
             if name in TRAINED:
                 move(path, r"^decoder\..*\.mechanisms\.")

@@ -21,7 +21,7 @@ PROGRAM = ROOT / "preprocess/parse.py"
 LONG = 24000  # lines that keep a task busy for some seconds
 IMPATIENT = f"""
 import runpy, sys
-from fairseq_posattn.jobs.running import ray
+from fairseq_posattn.jobs import ray
 
 ray.SECONDS_TO_WAIT_FOR_A_NODE = ray.SECONDS_BETWEEN_LOOKS = 1
 runpy.run_path({str(PROGRAM)!r}, run_name="__main__")

@@ -109,4 +109,4 @@ def test_the_recipe_on_a_tiny_setting(tmp_path):
     assert second != (work / "raw.seed2/test.tgt").read_text()
     shutil.rmtree(work / "runs")
     result = experiment.start("evaluate", "none", "--cpu", "--seed", 2, check=False)
-    assert result.returncode == 1 and "the training is not complete" in result.stdout
+    assert result.returncode == 1 and "training is not complete" in result.stdout

@@ -184,7 +184,7 @@ def check_printed_scores(data, paths, task, options, given: int, different: int)
     texts, scores = zip(*(printed[k] for k in sample["id"].tolist()), strict=True)
     words = task.target_dictionary
     hypotheses = [words.encode_line(text, add_if_not_exist=False).long() for text in texts]
-    assert len(printed) == 60 and len(set(texts)) > different
+    assert len(printed) == 60 and len(set(texts)) > different, len(set(texts))
     again = scored_again(paths, task, sample, hypotheses)
     torch.testing.assert_close(again, torch.tensor(list(map(float, scores))), atol=1e-4, rtol=0)
     for hypothesis, target in zip(hypotheses, sample["target"], strict=True):
