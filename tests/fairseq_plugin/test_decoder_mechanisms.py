@@ -68,7 +68,8 @@ CROSS = [
     "temperature",
     "tree_depth_bias",
     "tree_depth_bias(max=1, heads=0|3)@1",
-    *("tree_walk", "tree_walk(follow=true)"),
+    "tree_walk",
+    "tree_walk(follow=true)",
     "tree_walk@1",
 ]
 ALL_BUT_WALK = "window(size=5, across=3) + gaussian + local_soft + temperature + tree_depth_bias"

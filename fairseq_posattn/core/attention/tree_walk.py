@@ -40,11 +40,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.kernels import scaled_scores, softmax_weights
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Use,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Use, at_least_float32
 from fairseq_posattn.core.attention.stages import KeyBias
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
@@ -95,7 +91,8 @@ class TreeWalk(KeyBias):
             below = ctx.looks[-1] if ctx.looks else softmax_weights(scores, ctx.allowed)[:, 0]
             led = moved(self.before(below, ctx, "below"), tree)
             own = towards(first, self.first_keys, led, led.sum(dim=1))
-        look = softmax_weights(scores + own, ctx.allowed)[:, 0]
+            scores = scores + own
+        look = softmax_weights(scores, ctx.allowed)[:, 0]
         ctx.looks.append(look)
         near = moved(look, tree)
         around = moved(self.before(look, ctx, "look"), tree)

@@ -25,7 +25,8 @@ SPECIFICATIONS = [
     "window(size=3, across=3) + temperature + gaussian(ratio=1.4) + tree_depth_bias(max=2)",
     "local_hard(reach=2) + local_soft + tree_depth_bias + temperature(heads=1)",
     "window(size=5, ratio=0.5, heads=0|1) + local_hard(reach=2, heads=2|3)",
-    *("tree_walk", "tree_walk(follow=true)"),
+    "tree_walk",
+    "tree_walk(follow=true)",
     "temperature + tree_walk + gaussian(ratio=0.7, heads=1|2) + window(size=5, heads=2|3)",
 ]
 LENGTHS = [(1, 1), (7, 4), (4, 7), (6, 6), (1, 6), (5, 1)]  # of the source and of the target
