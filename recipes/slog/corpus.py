@@ -3,6 +3,13 @@
 Each line of a file, or of a file in the zip, contains a sentence, its variable-free form and its
 category. SLOG's authors encrypt the zip so that no language model is trained on it; this program
 reads it without unpacking it. The extracted texts are written to the work folder.
+
+A parser that is trained on the training trees adds these texts:
+
+grammar, local: the same sentences, with a parser's trees.
+recombined: with additional training examples (recombine.py), and the same dev and test texts.
+recombined_local: the same examples; a parser trained on them parses the dev and test texts.
+recombined_chain: the same examples, with chains.
 """
 
 from __future__ import annotations
@@ -17,21 +24,24 @@ from pathlib import Path
 from alignments import aligned
 from forms import read_form, tree_of
 from grammar import Grammar
+from recombine import recombined
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.corpora import Collector, torn_archive_named
-from fairseq_posattn.experiments.recipe_content import Corpus
 from fairseq_posattn.files.atomic import written_together, written_whole
 from fairseq_posattn.files.files import read_lines
 from fairseq_posattn.text.parsing.local_parser import LocalParser
 from fairseq_posattn.text.parsing.local_training import UPDATES, train_local
 from fairseq_posattn.text.parsing.options import ParserSettings
+from fairseq_posattn.text.parsing.stanza_parser import at_spaces
 from fairseq_posattn.text.parsing.trainers import SMALL
 from fairseq_posattn.trees.conllu import block, read_labelled
+from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.sentence import Sentence
 
 GENERALIZATION = "gen"
 ZIPS = ("generalization_sets.zip", "generalization_half.zip")
+RECOMBINED, NEW = "recombined", 10_000  # name of the text, and the number of new examples
 PASSWORD = "SLOG_PASSWORD"  # name of the environment variable
 SHAPE, BLANK = "shape", "w"  # target language and blank of slog/tree_only
 STRUCTURE = {*"(),=.?", "nmod"}  # not replaced by BLANK; roles, which precede =, are not, either
@@ -39,32 +49,53 @@ STRUCTURE = {*"(),=.?", "nmod"}  # not replaced by BLANK; roles, which precede =
 
 def collect(collector: Collector) -> None:
     """Write both sides of each text, with trees, alignments and categories."""
-    for name in collector.content.corpus.names:
+    texts, controls = collector.content.corpus.names, collector.recipe.controls
+    for name in texts:
         start = collector.raw / name
         if collector.shell.does(f"write {start} from the published files"):
-            write(start, published(collector, name), collector.languages)
+            write(start, lines_of(published(collector, name)), collector.languages)
         for language in collector.languages:
             collector.expect(f"{name}.{language}")
-    for name, parser in PARSERS.items():
-        if name in collector.recipe.controls:
-            parse(collector, collector.content.corpus, collector.raw / name, parser)
+    folder = collector.raw / RECOMBINED
+    needed = any(trees.startswith(RECOMBINED) for trees in controls)
+    if needed and collector.shell.does(f"recombine training examples into {folder}"):
+        folder.mkdir(exist_ok=True)
+        for name in texts:
+            lines = lines_of(published(collector, name))
+            new = with_recombined(lines) if name == collector.content.corpus.train else lines
+            write(folder / name, new, collector.languages)
+    for trees, (base, parser) in PARSERS.items():
+        if trees in controls:
+            parse(collector, collector.raw / base, collector.raw / trees, parser)
 
 
-def parse(collector: Collector, corpus: Corpus, folder: Path, parser: Training) -> None:
+def with_recombined(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the lines, followed by new examples in the same form."""
+    examples = []
+    for where, line in lines:
+        yield where, line
+        words, form, _ = line.split("\t")
+        examples.append((words.split(), form.split()))
+    for words, form in recombined(examples, min(NEW, len(examples))):
+        yield RECOMBINED, "\t".join([" ".join(words), " ".join(form), RECOMBINED])
+
+
+def parse(collector: Collector, base: Path, folder: Path, parser: Training) -> None:
     """Copy the texts, with trees found by a parser that is trained on the training trees.
 
-    The training text keeps its gold trees.
+    The training text keeps its gold trees, unless the trees are chains.
     """
-    if not collector.shell.does(f"train a parser on the training trees, and parse into {folder}"):
+    if not collector.shell.does(f"train a parser on the trees of {base}, and parse into {folder}"):
         return
     folder.mkdir(exist_ok=True)
+    corpus = collector.content.corpus
     learnt = f"{corpus.train}.conllu"
-    shutil.copyfile(collector.raw / learnt, folder / learnt)
+    shutil.copyfile(base / learnt, folder / learnt)
     parsed = parser(read_labelled(folder / learnt), folder)
     for name in corpus.names:
         for kind in ("align", *collector.languages):
-            shutil.copyfile(collector.raw / f"{name}.{kind}", folder / f"{name}.{kind}")
-        if name != corpus.train:
+            shutil.copyfile(base / f"{name}.{kind}", folder / f"{name}.{kind}")
+        if name != corpus.train or parser is chained:
             texts = list(read_lines(folder / f"{name}.{collector.languages[0]}"))
             with written_whole(folder / f"{name}.conllu") as file:
                 for k, (text, tree) in enumerate(zip(texts, parsed(texts), strict=True), start=1):
@@ -87,7 +118,18 @@ def local(trees: Iterable[Sentence], folder: Path) -> Parser:
     return LocalParser(ParserSettings("local", model_dir=str(folder))).parse
 
 
-PARSERS: dict[str, Training] = {"grammar": counted, "local": local}  # kinds of trees
+def chained(trees: Iterable[Sentence], folder: Path) -> Parser:
+    """Return a parser whose trees are chains."""
+    chain = TreeControl("chain")
+    return lambda texts: (chain.of(at_spaces(text)) for text in texts)
+
+
+PARSERS: dict[str, tuple[str, Training]] = {  # trees -> the texts, and their parser
+    "grammar": ("", counted),
+    "local": ("", local),
+    "recombined_local": (RECOMBINED, local),
+    "recombined_chain": (RECOMBINED, chained),
+}
 
 
 def published(collector: Collector, name: str) -> Path:
@@ -100,11 +142,11 @@ def published(collector: Collector, name: str) -> Path:
     return found[0]
 
 
-def write(start: Path, path: Path, languages: Sequence[str]) -> None:
-    """Write trees, both sides, alignments and categories of a file to START.*."""
+def write(start: Path, lines: Iterable[tuple[str, str]], languages: Sequence[str]) -> None:
+    """Write trees, both sides, alignments and categories of published lines to START.*."""
     kinds = ("conllu", *languages, "align", "category")
     with written_together([f"{start}.{kind}" for kind in kinds]) as files:
-        for where, line in lines_of(path):
+        for where, line in lines:
             try:
                 parts = parts_of(line, words=SHAPE not in languages)
             except (InputError, ValueError, IndexError) as error:

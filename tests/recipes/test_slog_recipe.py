@@ -423,15 +423,18 @@ def published(tmp_path_factory):
     return folder
 
 
-def prepared(folder, work, recipe="slog"):
+def prepared(folder, work, recipe="slog", *models):
     experiment = Experiment(recipe, work)
-    experiment.start("prepare", "--from", folder, "--any-size")
+    limited = ["--models", *models] if models else []
+    experiment.start("prepare", "--from", folder, "--any-size", *limited)
     return experiment
 
 
 @pytest.fixture(scope="module")
 def slog(published, tmp_path_factory):
-    return prepared(published, tmp_path_factory.mktemp("slog") / "work")
+    models = ["walk", "walk_chain", "walk_labels_grammar", "walk_local", "walk_flip0.4"]
+    models += ["walk_recombined", "walk_recombined_open_chain"]
+    return prepared(published, tmp_path_factory.mktemp("slog") / "work", "slog", *models)
 
 
 @pytest.mark.long(ci=True)
@@ -453,6 +456,15 @@ def test_files_become_texts_with_trees_alignments_and_categories(slog):
         assert sum(a.parents == b.parents for a, b in pairs) > 0.7 * len(CASES)
         assert all(a.words == b.words for a, b in pairs)
         assert (work / f"data.{name}/test1.en-lf.en.idx").exists()
+    folders = [work / "raw/recombined", work / "raw/recombined_chain"]
+    for text, times in {"train": 2, "dev": 2, "gen": 1}.items():
+        texts = [lines_of(folder / f"{text}.en") for folder in folders]
+        assert texts[0][: times * len(CASES)] == [case[1] for case in CASES * times]
+        assert texts[0] == texts[1]
+        assert (len(texts[0]) > times * len(CASES)) == (text == "train")
+        trees = read_conllu(str(folders[1] / f"{text}.conllu"))
+        assert all(list(tree.parents) == [*range(len(tree.words))] for tree in trees)
+    assert (work / "data.recombined_chain/train.align.en-lf.idx").exists()
 
 
 @pytest.mark.long(ci=True)
