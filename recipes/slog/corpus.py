@@ -4,12 +4,12 @@ Each line of a file, or of a file in the zip, contains a sentence, its variable-
 category. SLOG's authors encrypt the zip so that no language model is trained on it; this program
 reads it without unpacking it. The extracted texts are written to the work folder.
 
-A parser that is trained on the training trees adds these texts:
+Subfolders contain texts with other trees or examples:
 
-grammar, local: the same sentences, with a parser's trees.
-recombined: with additional training examples (recombine.py), and the same dev and test texts.
-recombined_local: the same examples; a parser trained on them parses the dev and test texts.
-recombined_chain: the same examples, with chains.
+grammar, local: a parser, trained on the gold trees of the training text, parses the others.
+recombined: the training text has additional examples (recombine.py), with gold trees.
+recombined_local: as local, but the parser is also trained on the additional examples.
+recombined_chain: the texts of recombined, with chains.
 """
 
 from __future__ import annotations
