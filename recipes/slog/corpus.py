@@ -70,7 +70,7 @@ def collect(collector: Collector) -> None:
 
 
 def with_recombined(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the lines, followed by new examples in the same form."""
+    """Yield the lines, followed by those of the new examples."""
     examples = []
     for where, line in lines:
         yield where, line

@@ -12,7 +12,7 @@ EXAMPLES = {
 
 
 def test_phrases_with_modifiers_take_the_place_of_others():
-    """Each new example is one of those that a grammar derives, and many of these are found."""
+    """A grammar derives every new example, and typical ones are among them."""
     nouns = {"a cat": "cat", "Emma": "Emma", "a table": "table"}
     for _ in range(3):
         nouns |= {f"the cake on {n}": f"* cake ( nmod . on = {form} )" for n, form in nouns.items()}
