@@ -19,6 +19,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from alignments import aligned
@@ -34,7 +35,7 @@ from fairseq_posattn.text.parsing.local_parser import LocalParser
 from fairseq_posattn.text.parsing.local_training import UPDATES, train_local
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.stanza_parser import at_spaces
-from fairseq_posattn.text.parsing.trainers import SMALL
+from fairseq_posattn.text.parsing.trainers import FULL, SMALL
 from fairseq_posattn.trees.conllu import block, read_labelled
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.sentence import Sentence
@@ -112,9 +113,9 @@ def counted(trees: Iterable[Sentence], folder: Path) -> Parser:
     return lambda texts: (grammar.parse(text.split()) for text in texts)
 
 
-def local(trees: Iterable[Sentence], folder: Path) -> Parser:
+def local(trees: Iterable[Sentence], folder: Path, size: str = SMALL.name) -> Parser:
     """Train a local parser (posattn train-parser --kind local), and store it in the folder."""
-    train_local(list(trees), folder, UPDATES[SMALL.name])
+    train_local(list(trees), folder, UPDATES[size])
     return LocalParser(ParserSettings("local", model_dir=str(folder))).parse
 
 
@@ -127,7 +128,7 @@ def chained(trees: Iterable[Sentence], folder: Path) -> Parser:
 PARSERS: dict[str, tuple[str, Training]] = {  # trees -> the texts, and their parser
     "grammar": ("", counted),
     "local": ("", local),
-    "recombined_local": (RECOMBINED, local),
+    "recombined_local": (RECOMBINED, partial(local, size=FULL.name)),
     "recombined_chain": (RECOMBINED, chained),
 }
 
