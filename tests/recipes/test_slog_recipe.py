@@ -528,7 +528,8 @@ def test_the_password_opens_the_sets(published, tmp_path, monkeypatch):
     (folder / "generalization_sets.zip").unlink()
     (folder / "generalization_half.zip").write_bytes(base64.b64decode(LOCKED))
     monkeypatch.setenv("SLOG_PASSWORD", "slog")
-    assert lines_of(prepared(folder, tmp_path / "work").work / "raw/gen.lf") == ["cat"]
+    work = prepared(folder, tmp_path / "work", "slog", "walk").work
+    assert lines_of(work / "raw/gen.lf") == ["cat"]
 
 
 @pytest.mark.long
