@@ -8,7 +8,7 @@ Subfolders contain texts with other trees or examples:
 
 grammar, local: a parser, trained on the gold trees of the training text, parses the others.
 recombined: the training text has additional examples (recombine.py), with gold trees.
-recombined_local: as local, but the parser is also trained on the additional examples.
+recombined_local: as local, but the parser is trained for longer, and on the additional examples.
 recombined_chain: the texts of recombined, with chains.
 """
 
